@@ -1,0 +1,72 @@
+# The functions that the tests are declared with; cmake/README.md shows them in use.
+
+include(GoogleTest)
+
+# What a test may see beyond the public API: src/, kernels/, and tests/ for "support/...".
+set(TRENCADIS_TEST_INCLUDES ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_SOURCE_DIR}/tests)
+
+function(trencadis_configure_test target)
+  target_include_directories(${target} PRIVATE ${TRENCADIS_TEST_INCLUDES})
+  target_compile_definitions(${target} PRIVATE TRENCADIS_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                               TRENCADIS_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  # Tests may use what the library's private headers use.
+  target_link_libraries(${target} PRIVATE trencadis::trencadis trencadis_private_headers fmt::fmt Threads::Threads
+                                          ${CMAKE_DL_LIBS})
+  trencadis_warnings(${target} RELAXED)
+endfunction()
+
+# trencadis_add_test(NAME <name> SOURCES ... [LABELS ...] [LIBS ...] [TIMEOUT <seconds>] [WHOLE])
+#
+# One GoogleTest binary. ctest lists each of its cases, so that a skipped one is seen to be skipped;
+# WHOLE makes one entry of the binary, for cases that share an expensive set-up.
+function(trencadis_add_test)
+  cmake_parse_arguments(arg "WHOLE" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
+    message(FATAL_ERROR "trencadis_add_test needs NAME and SOURCES; it does not know: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
+  trencadis_configure_test(${arg_NAME})
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
+
+  # Kernels that tests compile stay in the build directory.
+  set(properties TIMEOUT ${arg_TIMEOUT} ENVIRONMENT TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache)
+  if(arg_WHOLE)
+    add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
+    set_tests_properties(${arg_NAME} PROPERTIES ${properties} LABELS "${arg_LABELS}")
+  else()
+    list(JOIN arg_LABELS "\\;" labels)
+    gtest_discover_tests(
+      ${arg_NAME}
+      TEST_PREFIX ${arg_NAME}.
+      NO_PRETTY_VALUES
+      DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 60
+      PROPERTIES ${properties} LABELS "${labels}")
+  endif()
+endfunction()
+
+# trencadis_add_compile_fail_test(NAME <name> SOURCE <file> EXPECT <regex> [DEFINES ...])
+#
+# The file must not compile, and the compiler's output must match the regular expression.
+function(trencadis_add_compile_fail_test)
+  cmake_parse_arguments(arg "" "NAME;SOURCE;EXPECT" "DEFINES" ${ARGN})
+  get_filename_component(source ${arg_SOURCE} ABSOLUTE)
+  set(flags -std=c++20 -fsyntax-only -fdiagnostics-color=never)
+  foreach(dir ${PROJECT_SOURCE_DIR}/include ${TRENCADIS_TEST_INCLUDES} ${DLPack_INCLUDE_DIR})
+    if(NOT dir IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+      list(APPEND flags -I${dir})
+    endif()
+  endforeach()
+  foreach(definition ${arg_DEFINES})
+    list(APPEND flags -D${definition})
+  endforeach()
+  list(JOIN flags "\\;" flags)
+  add_test(NAME ${arg_NAME}
+           COMMAND ${CMAKE_COMMAND} -DCOMPILER=${CMAKE_CXX_COMPILER} -DFLAGS=${flags} -DSOURCE=${source}
+                   -DEXPECT=${arg_EXPECT} -P ${PROJECT_SOURCE_DIR}/cmake/compile_fail.cmake)
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS compile_fail TIMEOUT 120)
+endfunction()
