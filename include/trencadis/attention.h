@@ -1,0 +1,95 @@
+// plan() looks at lengths on the host; run() executes the plan, once a layer.
+#pragma once
+
+#include <trencadis/attention_spec.h>
+#include <trencadis/plan.h>
+#include <trencadis/tensor_view.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trencadis {
+
+enum class KvLayout : std::uint8_t {
+  nhd,  // paged [pages, P, H_kv, D]; ragged [nnz_kv, H_kv, D]
+  hnd,  // paged [pages, H_kv, P, D]; ragged [H_kv, nnz_kv, D]
+};
+
+enum class BackendKind : std::uint8_t { automatic, cpu, cuda, reference };
+
+std::string_view to_string(BackendKind kind) noexcept;
+/// "auto", "cpu", "cuda", "reference". Throws Error(invalid_argument).
+BackendKind parse_backend(std::string_view name);
+
+struct AttentionConfig {
+  Heads heads;
+  std::int64_t page_size = 16;  // B_c of the plans that follow
+  KvLayout layout = KvLayout::nhd;
+  BackendKind backend = BackendKind::automatic;
+  int device_index = 0;
+  int num_threads = 0;  // CPU; 0: all that the process may use
+  Limits limits;
+  PlanOptions plan;
+  double sm_scale = 0.0;  // 0: 1 / sqrt(D_qk)
+  /// A uint8 tensor [bytes] on the backend's device for plans and partial states. Undefined: the
+  /// engine owns one. Its size is checked at construction where limits are given, else at plan().
+  TensorView workspace;
+};
+
+/// Arguments of one run(). Nothing here is kept.
+struct RunArgs {
+  TensorView q;                         // [nnz_q, H_q, D_qk]
+  TensorView k;                         // the pool, or ragged keys, in the config's layout
+  TensorView v;                         // likewise, with D_vo; strides may differ from k's
+  TensorView out;                       // [nnz_q, H_q, D_vo]; every row is written
+  TensorView lse;                       // float32 [nnz_q, H_q]; undefined: not wanted
+  TensorView sinks;                     // float32 [H_q]; due iff the variant has sinks
+  std::span<const TensorView> tensors;  // the variant's extra tensors in declared order
+  std::span<const double> scalars;      // empty: the spec's values; else one a declared scalar
+  void* stream = nullptr;               // CUDA stream; the CPU runs before it returns
+};
+
+/// One attention operator, set up once and used for every step and layer. Not for concurrent use by
+/// several threads; several objects are independent.
+class Attention {
+ public:
+  /// Chooses a backend and obtains the kernels (built in, cached or compiled). Throws
+  /// Error(not_supported) with each backend's reason, compile_failed, invalid_argument,
+  /// out_of_capacity.
+  Attention(const AttentionSpec& spec, const AttentionConfig& config);
+  ~Attention();
+  Attention(Attention&&) noexcept;
+  Attention& operator=(Attention&&) noexcept;
+
+  /// Validates and schedules. On error the previous plan stays in force. Throws
+  /// Error(invalid_argument | out_of_capacity).
+  void plan(const PlanInput& input);
+
+  /// The common case: a page table in CSR form. Spans are borrowed until the last run of the plan.
+  void plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indices, IndexSpan kv_lens);
+
+  /// Executes the current plan. Throws Error(invalid_argument | type_mismatch) before anything is
+  /// written, naming the tensor.
+  void run(const RunArgs& args);
+
+  const AttentionSpec& spec() const;
+  const AttentionConfig& config() const;
+  BackendKind backend() const;
+  const DeviceLimits& device_limits() const;
+  /// The plan in force. Throws Error(invalid_argument) before the first plan().
+  const Plan& current_plan() const;
+  std::string explain() const;
+
+  /// Bytes that suffice for every plan within limits: a proven bound. Limits must be set.
+  static std::int64_t workspace_bytes(const AttentionSpec& spec, const AttentionConfig& config);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trencadis

@@ -1,0 +1,71 @@
+// What this process can use, and the cache of compiled kernels.
+#pragma once
+
+#include <trencadis/attention.h>
+#include <trencadis/attention_spec.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trencadis {
+
+struct BackendInfo {
+  BackendKind kind = BackendKind::cpu;
+  std::string name;
+  bool available = false;
+  std::string detail;  // versions, instruction sets, threads
+  std::string reason;  // why it is not available; empty where it is
+  std::vector<DeviceLimits> devices;
+};
+
+/// Every backend the library knows, available or not.
+std::vector<BackendInfo> backends();
+
+struct CompilerInfo {
+  std::string name;  // "host", "nvrtc"
+  bool available = false;
+  std::string path;
+  std::string version;
+  std::string reason;
+};
+
+std::vector<CompilerInfo> compilers();
+
+/// "" where the backend can run the spec with these heads, else why not, in words.
+std::string can_implement(const AttentionSpec& spec, const AttentionConfig& config,
+                          BackendKind backend);
+
+struct CompiledKernel {
+  std::string name;
+  std::string key;   // content key, hex
+  std::string path;  // the cache entry, or "built in"
+  bool from_cache = false;
+  double seconds = 0.0;  // compile time; 0 where it came from the cache
+};
+
+/// Compiles the kernels of a spec into the cache. arch: "host", later "sm_90a", ...
+/// Throws Error(compile_failed | not_supported | io).
+CompiledKernel compile(const AttentionSpec& spec, const std::string& arch = "host");
+
+/// The text that would be compiled: deterministic.
+std::string kernel_source(const AttentionSpec& spec, const std::string& arch = "host");
+
+struct CacheEntry {
+  std::string key;
+  std::string name;
+  std::string compiler;
+  std::int64_t bytes = 0;
+  bool intact = true;   // set by verify
+  std::string problem;  // why not
+};
+
+/// $TRENCADIS_CACHE_DIR, else $XDG_CACHE_HOME/trencadis, else ~/.cache/trencadis.
+std::string cache_directory();
+std::vector<CacheEntry> cache_list();
+/// Reads every entry and compares its checksum; corrupt ones are reported, not removed.
+std::vector<CacheEntry> cache_verify();
+/// Removes every entry; returns how many.
+std::int64_t cache_clear();
+
+}  // namespace trencadis

@@ -1,0 +1,30 @@
+// Raising the one error type. Messages name the argument, the value and what was expected.
+#pragma once
+
+#include <fmt/format.h>
+#include <trencadis/error.h>
+
+#include <utility>
+
+namespace trencadis::base {
+
+template <class... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(kind, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// For arguments: check(qo_indptr[0] == 0, "qo_indptr[0] is {}, expected 0", qo_indptr[0]).
+template <class... Args>
+void check(bool ok, fmt::format_string<Args...> text, Args&&... args) {
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::invalid_argument, text, std::forward<Args>(args)...);
+}
+
+/// For the engine's own invariants.
+template <class... Args>
+void ensure(bool ok, fmt::format_string<Args...> text, Args&&... args) {
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::internal, text, std::forward<Args>(args)...);
+}
+
+}  // namespace trencadis::base
