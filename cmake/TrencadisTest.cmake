@@ -33,19 +33,33 @@ function(trencadis_add_test)
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
 
   # Kernels that tests compile stay in the build directory.
-  set(properties TIMEOUT ${arg_TIMEOUT} ENVIRONMENT TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache)
+  set(environment TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache)
   if(arg_WHOLE)
     add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
-    set_tests_properties(${arg_NAME} PROPERTIES ${properties} LABELS "${arg_LABELS}")
+    set_tests_properties(${arg_NAME} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}"
+                                                LABELS "${arg_LABELS}")
   else()
-    list(JOIN arg_LABELS "\\;" labels)
     gtest_discover_tests(
       ${arg_NAME}
       TEST_PREFIX ${arg_NAME}.
+      TEST_LIST discovered_tests
       NO_PRETTY_VALUES
       DISCOVERY_MODE PRE_TEST
-      DISCOVERY_TIMEOUT 60
-      PROPERTIES ${properties} LABELS "${labels}")
+      DISCOVERY_TIMEOUT 60)
+    # gtest_discover_tests cannot pass a property that is a list, so ctest sets them after discovery.
+    set(script ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_properties.cmake)
+    file(
+      CONFIGURE
+      OUTPUT ${script}
+      CONTENT
+        "if(discovered_tests)
+  set_tests_properties(\${discovered_tests} PROPERTIES TIMEOUT \"@arg_TIMEOUT@\" ENVIRONMENT \"@environment@\"
+                                                    LABELS \"@arg_LABELS@\")
+endif()
+unset(discovered_tests)
+"
+      @ONLY)
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
   endif()
 endfunction()
 
