@@ -1,0 +1,66 @@
+# The door to the project: each target installs what is missing, builds, and does one thing. The work
+# itself is CMake's; see CMakePresets.json.
+
+JOBS ?= $(shell nproc)
+WERROR ?= OFF
+TRACE := data/azure_conv_2023.csv
+
+CONFIGURE := cmake -DTRENCADIS_WERROR=$(WERROR) --preset
+BUILD := cmake --build -j $(JOBS) --preset
+
+.PHONY: help setup build test demo bench asan tidy fuzz format format-check clean
+
+help:
+	@echo "make demo     replay a production trace and write build/demo/replay.json and plan.svg"
+	@echo "make test     build and run every test"
+	@echo "make bench    run the benchmarks, results in build/bench/"
+	@echo "make asan     the tests again under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make fuzz     the fuzzers under libFuzzer (clang)"
+	@echo "make tidy     clang-tidy"
+	@echo "make format   clang-format every file (format-check: only look)"
+	@echo "make build    the command build/bin/trencadis, the library, tests and benchmarks"
+	@echo "make setup    install the distribution's packages that are missing"
+
+setup:
+	@tools/setup.sh
+
+build: setup
+	$(CONFIGURE) release
+	$(BUILD) release
+
+test: build
+	ctest --preset release -j $(JOBS)
+
+demo: setup
+	$(CONFIGURE) release
+	$(BUILD) release --target trencadis_app
+	@mkdir -p build/demo
+	build/bin/trencadis replay $(TRACE) --json build/demo/replay.json --plan-svg build/demo/plan.svg
+
+bench: build
+	cmake --build build --target bench
+
+asan: setup
+	$(CONFIGURE) dev
+	$(BUILD) dev
+	ctest --preset dev -j $(JOBS)
+
+fuzz:
+	@tools/setup.sh clang
+	$(CONFIGURE) fuzz
+	$(BUILD) fuzz
+	ctest --test-dir build/fuzz -L fuzz --output-on-failure
+
+tidy:
+	@tools/setup.sh clang-tidy-14
+	$(CONFIGURE) tidy
+	$(BUILD) tidy
+
+format: setup
+	tools/format.sh
+
+format-check: setup
+	tools/format.sh --check
+
+clean:
+	rm -rf build
