@@ -7,6 +7,7 @@
 #pragma once
 
 #include <trencadis/index_span.h>
+#include <trencadis/tensor_view.h>
 
 #include <cstdint>
 #include <optional>
@@ -89,6 +90,11 @@ struct SpeculationTree {
 /// query rows are those nodes. The mask hides siblings from each other.
 BlockSparse from_speculation_trees(IndexSpan indptr, IndexSpan indices, IndexSpan kv_lens,
                                    std::span<const SpeculationTree> trees, std::int64_t page_size);
+
+/// Packs one boolean mask a request, for the tensors `packed_mask` and `mask_indptr`. masks[b]: host
+/// uint8 [l_q, l_kv], any strides, nonzero = keep. qo_indptr: [B + 1]; kv_lens: [B].
+/// Throws Error(invalid_argument | type_mismatch) for a mask of another shape, dtype or device.
+PackedMask pack_masks(std::span<const TensorView> masks, IndexSpan qo_indptr, IndexSpan kv_lens);
 
 /// A boolean mask (row-major bytes, nonzero = keep) of one request over contiguous KV: [rows,
 /// cols]. Blocks of (block_rows, block_cols) with no true element are dropped; a partly true block
