@@ -43,12 +43,12 @@ bench: build
 asan: setup
 	$(CONFIGURE) dev
 	$(BUILD) dev
-	ctest --preset dev -j $(JOBS)
+	ctest --preset dev -j $(JOBS) -LE source
 
 fuzz:
 	@tools/setup.sh clang
 	$(CONFIGURE) fuzz
-	$(BUILD) fuzz
+	$(BUILD) fuzz --target fuzzers
 	ctest --test-dir build/fuzz -L fuzz --output-on-failure
 
 tidy:

@@ -18,6 +18,10 @@ function(trencadis_add_fuzzer)
   else()
     target_sources(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/fuzz/standalone_main.cpp)
   endif()
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${arg_NAME})
   # libFuzzer writes the inputs that it finds into the first directory, which must not be the
   # checked-in corpus.
   set(found ${PROJECT_BINARY_DIR}/fuzz/${arg_NAME})
