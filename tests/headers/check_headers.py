@@ -1,4 +1,7 @@
-"""Compiles each header alone, syntax only: check_headers.py SOURCE_DIR COMPILER"""
+"""Compiles each header alone, syntax only: check_headers.py SOURCE_DIR COMPILER [--together]
+
+--together compiles all of them in one go: enough to know that a second compiler takes them.
+"""
 
 import os
 import subprocess
@@ -13,14 +16,14 @@ READ = ("include", "src", "kernels/contract", "kernels/variant")
 NEEDS_CUDA = "src/backends/cuda"
 
 
-def compile_alone(source: Path, compiler: str, header: Path) -> str:
-    """What the compiler says against the header; empty if nothing."""
+def complaints(source: Path, compiler: str, headers: list) -> str:
+    """What the compiler says against a file that includes the headers; empty if nothing."""
     command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-DXXH_INLINE_ALL"]
     command += [f"-I{source / root}" for root in ROOTS]
     # Included, not compiled as the main file, where `#pragma once` draws a warning.
     result = subprocess.run(
         command + ["-x", "c++", "-"],
-        input=f'#include "{header}"\n',
+        input="".join(f'#include "{header}"\n' for header in headers),
         capture_output=True,
         text=True,
     )
@@ -35,15 +38,15 @@ def main() -> int:
         for header in sorted((source / directory).rglob("*.h"))
         if not header.is_relative_to(source / NEEDS_CUDA)
     ]
+    groups = [headers] if "--together" in sys.argv else [[header] for header in headers]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outputs = list(pool.map(lambda header: compile_alone(source, compiler, header), headers))
-    failed = 0
-    for header, output in zip(headers, outputs):
+        outputs = list(pool.map(lambda group: complaints(source, compiler, group), groups))
+    for group, output in zip(groups, outputs):
         if output:
-            failed += 1
-            print(f"{header.relative_to(source)} does not compile alone:\n{output}")
-    print(f"{len(headers)} headers, {failed} do not compile alone")
-    return 1 if failed else 0
+            what = str(group[0].relative_to(source)) if len(group) == 1 else "all headers together"
+            print(f"{what}: does not compile\n{output}")
+    print(f"{len(headers)} headers, {sum(map(bool, outputs))} of {len(groups)} compilations failed")
+    return 1 if any(outputs) else 0
 
 
 if __name__ == "__main__":
