@@ -54,15 +54,18 @@ namespace variants {
 /// Rotary position embedding applied to q and k inside the kernel.
 struct Rope {
   bool interleaved = false;  // false: rotate-half (GPT-NeoX); true: adjacent pairs (GPT-J)
-  int rotary_dim = 0;        // leading dims that rotate; 0: all of head_dim_qk
+  int rotary_dim = 0;        // leading dims that rotate, even; 0: all of head_dim_qk
   double theta = 1e4;        // base
-  double scale = 1.0;        // linear position interpolation: angles are divided by it
-  /// Llama-3.1 frequency scaling; on where high_freq_factor > 0.
+  double scale = 1.0;        // position interpolation: angles are divided by it
+  /// Llama-3.1 frequency scaling; on where high_freq_factor > 0. `scale` then divides only the
+  /// frequencies that turn less than low_freq_factor times in old_context_len tokens; those that
+  /// turn more than high_freq_factor times are kept, and between the two the factor is blended.
   double low_freq_factor = 0.0;
   double high_freq_factor = 0.0;
   double old_context_len = 0.0;
-  /// Positions of query rows and of keys come from the int32 tensors `q_positions` [nnz_q] and
-  /// `kv_positions` [nnz_kv, by kv_indptr of lengths] instead of i + l_kv - l_q and j.
+  /// Positions of query rows and of keys come from the tensors q_positions: int32 [nnz_q],
+  /// kv_positions: int32 and kv_position_indptr: int64 [B] (where a request's keys begin in
+  /// kv_positions) instead of i + l_kv - l_q and j.
   bool explicit_positions = false;
 };
 
@@ -73,14 +76,19 @@ struct SoftmaxOptions {
   double soft_cap = 0.0;           // 0: none; logits become cap * tanh(logit / cap)
   bool alibi = false;              // extra tensor alibi_slopes: float32 [H_q]
   bool custom_mask = false;        // extra tensors packed_mask: uint8, mask_indptr: int64 [B] bytes
-  bool prefix_lm = false;          // extra tensor prefix_lens: int32 [B]; causal beyond the prefix
+  /// Extra tensor prefix_lens: int32 [B]. Key j is visible iff j < prefix_lens[b] or j <= p: causal
+  /// beyond the prefix by itself, so that `causal` and a right window, which would hide the prefix,
+  /// are errors with it.
+  bool prefix_lm = false;
   bool document_mask = false;      // extra tensors q_documents: int32 [nnz_q],
                                    // kv_documents: int32, kv_document_indptr: int64 [B]
   bool sinks = false;
   std::optional<Rope> rope;  // extra tensor rope_inv_freq: float32 [rotary_dim / 2]
 };
 
-/// Softmax attention with any combination of the options. Throws Error(invalid_argument).
+/// Softmax attention with any combination of the options. Tensors and scalars are declared in the
+/// order that the options' functors are composed in: rope, soft cap, ALiBi, then the masks.
+/// Throws Error(invalid_argument).
 Variant softmax(const SoftmaxOptions& options = {});
 
 struct SigmoidOptions {
@@ -93,8 +101,15 @@ struct SigmoidOptions {
 /// FlashSigmoid: use_softmax = false, weights sigmoid(logit + bias).
 Variant sigmoid(const SigmoidOptions& options = {});
 
+/// A variant of the caller's own: `source` is C++ that defines `functor`, or the parts of it that are
+/// not stock ("Chain<SoftCap, Mine>"); docs/variants.md says how to write one. Names are checked
+/// here, the source when it is compiled. Throws Error(invalid_argument).
+Variant custom(std::string functor, std::string source, std::vector<ExtraTensor> tensors = {},
+               std::vector<ExtraScalar> scalars = {}, MaskBounds bounds = {},
+               bool use_softmax = true);
+
 /// The inverse frequencies that a Rope asks for, to be passed as `rope_inv_freq`:
-/// float32 [rotary_dim / 2], computed in float64.
+/// float32 [rotary_dim / 2], computed in float64. Throws Error(invalid_argument).
 std::vector<float> rope_inv_freq(const Rope& rope, int head_dim_qk);
 
 }  // namespace variants

@@ -5,13 +5,14 @@
 //   struct SoftCap {
 //     static constexpr HookSet hooks = kLogitsTransform;
 //     template <class P>
-//     static float logits_transform(const P& p, float logit, const LogitCoord& at) {
-//       return p.soft_cap * tanhf(logit / p.soft_cap);
+//     TRENCADIS_FN static float logits_transform(const P& p, float logit, const LogitCoord& at) {
+//       return p.soft_cap * tanh_f32(logit / p.soft_cap);
 //     }
 //   };
 //
 // P is a generated struct: one member for each extra tensor (typed const pointer) and scalar
-// (float).
+// (float). A row is any type with row[d], a float, and row.size(), the head dim; hooks take its
+// type as a template parameter, because in a Chain a row is what the functor before has made of it.
 #pragma once
 
 #include "contract/units.h"
@@ -20,7 +21,7 @@ namespace trencadis::variant {
 
 using HookSet = unsigned;
 /// float query_transform(p, row, dim, RowCoord): element `dim` of the transformed query row;
-/// row[d] is the stored element as float. Runs before sm_scale is applied.
+/// row[d] is an element before the transform. Runs before sm_scale is applied.
 inline constexpr HookSet kQueryTransform = 1u << 0;
 /// float key_transform(p, row, dim, KeyCoord)
 inline constexpr HookSet kKeyTransform = 1u << 1;
@@ -32,6 +33,7 @@ inline constexpr HookSet kLogitsTransform = 1u << 3;
 inline constexpr HookSet kLogitsMask = 1u << 4;
 /// float output_transform(p, value, dim, RowCoord): a final, normalised, merged output element
 inline constexpr HookSet kOutputTransform = 1u << 5;
+inline constexpr HookSet kAllHooks = (1u << 6) - 1;
 
 /// A query row (token and head).
 struct RowCoord {
