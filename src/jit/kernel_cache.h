@@ -1,7 +1,6 @@
 // From a kernel's source to its code in this process: memory, else disk, else the compiler.
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,9 +14,9 @@
 namespace trencadis::jit {
 
 struct LoadedKernel {
-  std::shared_ptr<const Module> module;
-  std::string key;          // content key, hex
-  std::string path;         // the cache entry
+  std::shared_ptr<const Module> module{};
+  std::string key{};        // content key, hex
+  std::string path{};       // the cache entry
   bool from_cache = false;  // no compiler ran for this call
   double seconds = 0.0;     // spent in the compiler
 };
@@ -36,10 +35,13 @@ class KernelCache {
                               const DiskCache& disk);
 
  private:
-  struct Slot;
+  struct Slot {
+    std::mutex mutex;  // held while the kernel is obtained
+    LoadedKernel kernel;
+  };
 
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Slot>> slots_;  // by directory and key
+  std::map<std::string, std::shared_ptr<Slot>> slots_;  // by the path of the cache entry
 };
 
 /// The one cache of the process, and the only process-wide mutable state of the library.

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "jit/descriptor.h"
+
 namespace trencadis::jit {
 
 class Module {
@@ -15,9 +17,7 @@ class Module {
   static Module load(std::span<const std::byte> shared_object, const std::string& name);
 
   Module(Module&& other) noexcept;
-  Module& operator=(Module&& other) noexcept;
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
+  Module& operator=(Module&&) = delete;
   /// Unloads the code: no function or object of the module may be in use.
   ~Module();
 
@@ -33,10 +33,10 @@ class Module {
   const std::string& name() const noexcept { return name_; }
 
  private:
-  Module(void* handle, int file, std::string path, std::string name);
+  Module(void* handle, Descriptor file, std::string path, std::string name);
 
   void* handle_ = nullptr;
-  int file_ = -1;  // kept open while loaded: the linker knows the module by the path of this file
+  Descriptor file_;   // open while loaded: the linker knows the module by the path of this file
   std::string path_;  // /proc/self/fd/<file_>
   std::string name_;
 };
