@@ -3,6 +3,7 @@
 
 find_package(Threads REQUIRED)
 find_package(DLPack REQUIRED MODULE)
+find_package(Highway REQUIRED MODULE)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
@@ -25,7 +26,6 @@ endif()
 if(TRENCADIS_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(rapidcheck REQUIRED)
-  # The distribution's target lacks the gtest integration header's target; the header itself is there.
 endif()
 if(TRENCADIS_BUILD_BENCHMARKS)
   find_package(benchmark REQUIRED)

@@ -15,4 +15,4 @@ configure_package_config_file(cmake/trencadis-config.cmake.in ${PROJECT_BINARY_D
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/trencadis-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/trencadis-config.cmake ${PROJECT_BINARY_DIR}/trencadis-config-version.cmake
-              cmake/FindDLPack.cmake DESTINATION ${package_dir})
+              cmake/FindDLPack.cmake cmake/FindHighway.cmake DESTINATION ${package_dir})

@@ -22,6 +22,7 @@ EXTERNAL = {
     "json": ("nlohmann/",),
     "log": ("spdlog/",),
     "hash": ("xxhash.h",),
+    "highway": ("hwy/",),
     "simd": ("immintrin.h", "x86intrin.h", "cpuid.h", "arm_neon.h", "arm_sve.h"),
     "posix": (
         "dirent.h", "dlfcn.h", "elf.h", "errno.h", "fcntl.h", "link.h", "linux/", "poll.h",
@@ -65,11 +66,16 @@ ROOMS = (
     Room(TILE, may=(PTX, CONTRACT), **DEVICE),
     Room(COLLECTIVE, may=(TILE, PTX, VARIANT, CONTRACT), **DEVICE),
     Room(ENTRY, may=(COLLECTIVE, CONTRACT), **DEVICE),
-    Room("kernels/cpu", may=(VARIANT, CONTRACT), external=("simd",)),
+    Room("kernels/cpu", may=(VARIANT, CONTRACT), external=("highway", "simd")),
     # The library, from the bottom up.
     Room("src/base", may=("include",), external=("dlpack", "fmt", "hash", "log", "posix")),
     Room("src/sparsity", may=("src/base", "include", CONTRACT), external=("fmt",)),
-    Room("src/planner", may=("src/sparsity", "src/base", CONTRACT), external=("fmt",)),
+    # The planner's input, PlanInput and DeviceLimits, is public API.
+    Room(
+        "src/planner",
+        may=("src/sparsity", "src/base", "include", CONTRACT),
+        external=("fmt",),
+    ),
     Room("src/codegen", may=("src/base", "include", CONTRACT, VARIANT), external=("fmt", "hash")),
     Room(
         "src/jit",
@@ -83,7 +89,7 @@ ROOMS = (
             "src/base", "src/planner", "src/codegen", "src/jit", INTERFACE,
             "include", CONTRACT, VARIANT, "kernels/cpu",
         ),
-        external=("dlpack", "fmt", "posix", "simd"),
+        external=("dlpack", "fmt", "highway", "posix", "simd"),
     ),
     Room(
         "src/backends/cuda",

@@ -9,7 +9,7 @@ packages=(
   # tools
   g++ make cmake ninja-build ccache python3 clang-format-14
   # the library
-  libdlpack-dev libfmt-dev libxxhash-dev nlohmann-json3-dev
+  libdlpack-dev libfmt-dev libhwy-dev libxxhash-dev nlohmann-json3-dev
   # the command
   libcli11-dev libfccp-dev libpugixml-dev libspdlog-dev
   # tests and benchmarks

@@ -44,7 +44,7 @@ class CheckLayers(unittest.TestCase):
             },
             "src/planner/plan.cpp:3:",
             "src/planner -> src/engine",
-            "src/sparsity, src/base, kernels/contract",
+            "src/sparsity, src/base, include, kernels/contract",
         )
 
     def test_the_oracle_may_not_see_kernels(self):
