@@ -28,7 +28,8 @@ endif()
 # conversion warnings, which there mostly fire on literals.
 function(trencadis_warnings target)
   cmake_parse_arguments(arg "RELAXED" "" "" ${ARGN})
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+  # Options structs are filled by designated initialisers; the fields left out have defaults.
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
   if(NOT arg_RELAXED)
     target_compile_options(${target} PRIVATE -Wconversion -Wno-sign-conversion)
   endif()
