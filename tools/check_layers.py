@@ -76,7 +76,11 @@ ROOMS = (
         may=("src/sparsity", "src/base", "include", CONTRACT),
         external=("fmt",),
     ),
-    Room("src/codegen", may=("src/base", "include", CONTRACT, VARIANT), external=("fmt", "hash")),
+    Room(
+        "src/codegen",
+        may=("src/base", "src/jit", "include", CONTRACT, VARIANT, "kernels/cpu"),
+        external=("fmt",),
+    ),
     Room(
         "src/jit",
         may=("src/base", "include"),
