@@ -23,8 +23,8 @@ struct AnyRow {
   int size() const;
 };
 
-// What each hook is called with. `kCalls...<V, P>` says that the call compiles; its result type is
-// checked apart, so that the two mistakes have messages of their own.
+// What each hook is called with. That the call compiles and that its result type is right are two
+// concepts, so that the two mistakes have messages of their own.
 #define TRENCADIS_HOOK_CALL(hook, ...)                                                  \
   template <class V, class P>                                                           \
   concept calls_##hook =                                                                \
@@ -108,6 +108,14 @@ struct FunctorCheck {
                 "variant: `hooks` lists nothing, so that no member would be called; a variant that "
                 "changes nothing is Chain<>");
 
+  // First, because a misspelt hook breaks the rules below too, and this says more.
+#define TRENCADIS_REFUSE_NEAR_MISS(misspelt, hook)                                 \
+  static_assert(!has_##misspelt<V>, "variant: the struct has a member `" #misspelt \
+                                    "`, which is no hook: did you mean `" #hook "`?");
+  TRENCADIS_NEAR_MISSES(TRENCADIS_REFUSE_NEAR_MISS)
+#undef TRENCADIS_REFUSE_NEAR_MISS
+#undef TRENCADIS_NEAR_MISSES
+
 #define TRENCADIS_CHECK_HOOK(hook, constant, result, signature)                              \
   static_assert(!has_hook<V>(constant) || has_##hook<V>,                                     \
                 "variant: `hooks` lists " #constant ", but the struct has no member `" #hook \
@@ -145,13 +153,6 @@ struct FunctorCheck {
       "template <class P> float output_transform(const P& p, float value, int dim, "
       "const RowCoord& at)")
 #undef TRENCADIS_CHECK_HOOK
-
-#define TRENCADIS_REFUSE_NEAR_MISS(misspelt, hook)                                 \
-  static_assert(!has_##misspelt<V>, "variant: the struct has a member `" #misspelt \
-                                    "`, which is no hook: did you mean `" #hook "`?");
-  TRENCADIS_NEAR_MISSES(TRENCADIS_REFUSE_NEAR_MISS)
-#undef TRENCADIS_REFUSE_NEAR_MISS
-#undef TRENCADIS_NEAR_MISSES
 };
 
 template <class V, class P, HookSet kFamily>
