@@ -6,6 +6,7 @@
 #include <trencadis/device_limits.h>
 #include <trencadis/index_span.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -113,6 +114,7 @@ class Plan {
   struct Impl;
   explicit Plan(std::unique_ptr<Impl> impl);
   const Impl& impl() const { return *impl_; }
+  Impl& impl() { return *impl_; }
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -1,0 +1,30 @@
+// The even cut: all work on one line, cut into equal shares.
+//
+// KV heads repeat the same items, so the line is one head's items, H_kv times over. Cut into
+// #queues shares of equal cost, at the granularity of a KV tile, it gives each queue a run of whole
+// items, which are shared by all heads and planned once, and at most two pieces of items, where a
+// cut falls inside one. Hence
+//
+//   - at most #queues - 1 cuts fall inside an item; k cuts inside one item leave k + 1 <= 2 k
+//     pieces, so at most 2 (#queues - 1) partial slots, without a search for a chunk size;
+//   - the time to plan is linear in the row blocks, plus a binary search a queue;
+//   - pieces of an item are neighbours on the line: its slots are consecutive and in KV order.
+#pragma once
+
+#include "planner/schedule.h"
+
+namespace trencadis::planner {
+
+/// Cuts inside items where that pays, adding at most two items a queue behind `work.items`. A piece
+/// pays if its tiles cost no less than the prologue and epilogue that it adds; a cut that would
+/// leave less moves to the nearer end of the item. `work.items` holds whole, unsplit items.
+///
+/// With s = max(total / #queues, largest item of one tile) no queue exceeds s by more than three
+/// item overheads and one tile.
+void cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
+                Schedule& schedule);
+
+/// Cuts between items only: no queue exceeds total / #queues by more than the largest item.
+void cut_between_items(const HeadWork& work, Schedule& schedule);
+
+}  // namespace trencadis::planner

@@ -1,0 +1,212 @@
+#include "planner/planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "planner/even_cut.h"
+
+namespace trencadis::planner {
+namespace {
+
+using base::check;
+
+constexpr std::int64_t kInvariantSplitTokens = 2048;
+
+void check_device(const DeviceLimits& device) {
+  check(device.num_ctas >= 1 && device.num_ctas <= (1 << 20),
+        "device.num_ctas is {}, expected 1 .. {}", device.num_ctas, 1 << 20);
+  check(device.read_gbps > 0 && device.matmul_tflops > 0,
+        "device rates are {} GB/s and {} TFLOP/s, expected more than 0", device.read_gbps,
+        device.matmul_tflops);
+  check(device.item_overhead_us >= 0 && device.tile_overhead_us >= 0,
+        "device overheads are {} and {} us, expected at least 0", device.item_overhead_us,
+        device.tile_overhead_us);
+  check(device.max_query_tile >= 1, "device.max_query_tile is {}, expected at least 1",
+        device.max_query_tile);
+  check(device.tile_memory >= 0, "device.tile_memory is {}, expected at least 0",
+        device.tile_memory);
+}
+
+void check_spec(const AttentionSpec& spec, Heads heads) {
+  check(heads.kv >= 1, "heads.kv is {}, expected at least 1", heads.kv);
+  check(heads.qo >= heads.kv && heads.qo % heads.kv == 0,
+        "heads.qo is {}, expected a multiple of heads.kv = {}", heads.qo, heads.kv);
+  check(spec.head_dim_qk >= 1, "head_dim_qk is {}, expected at least 1", spec.head_dim_qk);
+  check(spec.vo() >= 1, "head_dim_vo is {}, expected at least 1", spec.vo());
+  check(spec.variant.bounds.left >= -1, "variant.bounds.left is {}, expected -1 or more",
+        spec.variant.bounds.left);
+  check(spec.variant.bounds.right >= -1, "variant.bounds.right is {}, expected -1 or more",
+        spec.variant.bounds.right);
+}
+
+void check_options(const PlanOptions& options) {
+  const bool fixed = options.split == SplitMode::fixed;
+  check(!fixed || options.fixed_split_tokens > 0,
+        "fixed_split_tokens is {}, expected more than 0 with SplitMode::fixed",
+        options.fixed_split_tokens);
+  check(fixed || options.batch_invariant || options.fixed_split_tokens == 0,
+        "fixed_split_tokens is {}, expected 0 without SplitMode::fixed or batch_invariant",
+        options.fixed_split_tokens);
+  check(options.fixed_split_tokens >= 0, "fixed_split_tokens is {}, expected at least 0",
+        options.fixed_split_tokens);
+}
+
+/// Costs are summed in 63 bits; what cannot be is refused, from the longest request alone.
+void check_total_cost(const Problem& problem, const PlannerConfig& config, std::int32_t blocks) {
+  const TilePolicy& tiles = config.rules.tiles;
+  double slowest = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(tiles.count); ++i) {
+    const double count = problem.max_kv_len() / double(tiles.classes[i].kv_tokens) + 1;
+    slowest = std::max(slowest, count * double(config.rules.cost.tile[i]));
+  }
+  const double total = (slowest + double(config.rules.cost.item)) * blocks * config.heads.kv;
+  if (total >= double(std::numeric_limits<Nanoseconds>::max() / 4)) {
+    base::fail(
+        ErrorKind::out_of_capacity,
+        "{} row blocks over up to {} KV tokens and {} KV heads are predicted to take {:.3g} s, "
+        "more than a plan can count",
+        blocks, problem.max_kv_len(), config.heads.kv, total * 1e-9);
+  }
+}
+
+/// Items of a KV head, or (item, KV head) pairs.
+void check_count(std::int64_t count) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  if (count > kMax) {
+    base::fail(ErrorKind::out_of_capacity,
+               "the batch is {} work items with these options, a plan holds at most {}", count,
+               kMax);
+  }
+}
+
+}  // namespace
+
+Cutting cutting(const PlanOptions& options) {
+  if (options.split == SplitMode::none) return Cutting::never;
+  if (options.split == SplitMode::fixed || options.batch_invariant) return Cutting::fixed;
+  return options.scheduler == Scheduler::longest_first ? Cutting::balanced : Cutting::while_placing;
+}
+
+ChunkPolicy chunk_policy(const PlanOptions& options) {
+  const bool given = options.fixed_split_tokens > 0;
+  return {.tokens = given ? options.fixed_split_tokens : kInvariantSplitTokens,
+          .lone_blocks_only = options.split != SplitMode::fixed};
+}
+
+Planner::Planner(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
+                 const PlanOptions& options) {
+  check_device(device);
+  check_spec(spec, heads);
+  check_options(options);
+  const TilePolicy tiles = choose_tiles(spec, device);
+  config_ = std::make_shared<const PlannerConfig>(
+      PlannerConfig{.spec = spec,
+                    .heads = heads,
+                    .device = device,
+                    .options = options,
+                    .rules = {.group = heads.group(),
+                              .bounds = spec.variant.bounds,
+                              .tiles = tiles,
+                              .cost = make_cost_model(spec, device, tiles)}});
+  cutting_ = cutting(options);
+  schedule_.num_heads = heads.kv;
+  schedule_.num_queues = device.num_ctas;
+}
+
+void Planner::plan(const PlanInput& input, const Limits& limits, Plan& plan) {
+  Plan::Impl& out = plan.impl();
+  out.problem.assign(input, config_->rules.group);
+  out.problem.check_limits(limits);
+  const std::int32_t row_blocks = count_row_blocks(out.problem, config_->rules);
+  check_total_cost(out.problem, *config_, row_blocks);
+
+  out.buffer.start(config_->device.num_ctas, row_blocks);
+  HeadWork work = list_work(input, row_blocks, out);
+  schedule_.segments.clear();
+  schedule_.merges.clear();
+  schedule_.num_slots = 0;
+  schedule_.slot_rows = 0;
+  if (cutting_ == Cutting::fixed || cutting_ == Cutting::balanced) {
+    work = split_items(work, out.buffer);
+  }
+  schedule_.queues = out.buffer.queues();
+  finish(place(work), out);
+}
+
+/// Whole items go straight into the plan, unless they are to be split first.
+HeadWork Planner::list_work(const PlanInput& input, std::int32_t row_blocks, Plan::Impl& plan) {
+  const bool in_place = cutting_ == Cutting::never || cutting_ == Cutting::while_placing;
+  const auto count = static_cast<std::size_t>(row_blocks);
+  if (line_.size() < count + 1) line_.resize(count + 1);
+  if (in_place) {
+    plan.buffer.reserve_items(row_blocks + std::int64_t{2} * config_->device.num_ctas);
+  } else if (whole_items_.size() < count) {
+    whole_items_.resize(count);
+  }
+  const HeadWork work{.blocks = plan.buffer.row_blocks(),
+                      .items = in_place ? plan.buffer.items() : whole_items_.data(),
+                      .line = line_.data(),
+                      .num_items = row_blocks};
+  build_work_list(plan.problem, config_->rules, input,
+                  {plan.buffer.row_blocks(), work.items, line_.data()});
+  return work;
+}
+
+HeadWork Planner::split_items(const HeadWork& whole, PlanBuffer& buffer) {
+  const WorkRules& rules = config_->rules;
+  ChunkRule rule;
+  if (cutting_ == Cutting::balanced) {
+    rule =
+        balanced_chunks(whole, schedule_.num_heads, schedule_.num_queues, rules.tiles, rules.cost);
+  } else {
+    const ChunkPolicy policy = chunk_policy(config_->options);
+    rule = fixed_chunks(rules.tiles, policy.tokens);
+    rule.lone_blocks_only = policy.lone_blocks_only;
+  }
+  const std::int64_t count = count_chunks(whole, rules.tiles, rule);
+  check_count(count);
+  buffer.reserve_items(count);
+  if (chunk_line_.size() < static_cast<std::size_t>(count) + 1) {
+    chunk_line_.resize(static_cast<std::size_t>(count) + 1);
+  }
+  HeadWork from = whole;
+  from.blocks = buffer.row_blocks();  // which reserve_items may have moved
+  return split(from, rules.tiles, rules.cost, rule, buffer.items(), chunk_line_.data(), schedule_);
+}
+
+Scheduler Planner::place(const HeadWork& work) {
+  if (cutting_ == Cutting::while_placing) {
+    cut_evenly(work, config_->rules.tiles, config_->rules.cost, schedule_);
+    return Scheduler::even_cut;
+  }
+  Scheduler used = config_->options.scheduler;
+  const std::int64_t pairs = std::int64_t{work.num_items} * schedule_.num_heads;
+  if (used == Scheduler::automatic) {
+    used = pairs <= kLongestFirstPairs * schedule_.num_queues ? Scheduler::longest_first
+                                                              : Scheduler::even_cut;
+  }
+  if (used == Scheduler::longest_first) {
+    check_count(pairs);
+    longest_first_.place(work, schedule_);
+  } else {
+    cut_between_items(work, schedule_);
+  }
+  return used;
+}
+
+void Planner::finish(Scheduler used, Plan::Impl& plan) const {
+  plan.config = config_;
+  plan.scheduler = used;
+  plan.num_requests = plan.problem.num_requests();
+  plan.buffer.finish(schedule_.num_items, schedule_.segments, schedule_.merges);
+  contract::PlanHeader& header = plan.buffer.header();
+  const TilePolicy& tiles = config_->rules.tiles;
+  header.num_tile_classes = tiles.count;
+  std::copy(tiles.classes.begin(), tiles.classes.end(), header.tile_classes);
+  header.num_slots = schedule_.num_slots;
+  header.slot_rows = schedule_.slot_rows;
+}
+
+}  // namespace trencadis::planner

@@ -1,0 +1,66 @@
+// (lengths, block tables, device limits, options) -> a schedule. A pure function of host data.
+#pragma once
+
+#include <trencadis/plan.h>
+
+#include <memory>
+#include <vector>
+
+#include "planner/longest_first.h"
+#include "planner/plan_impl.h"
+#include "planner/schedule.h"
+#include "planner/splitter.h"
+
+namespace trencadis::planner {
+
+/// When items are cut along KV.
+enum class Cutting {
+  never,
+  while_placing,  // by the even cut
+  balanced,       // before placing, by the chunk bound of Algorithm 1
+  fixed,          // before placing, at a distance that the options give
+};
+
+Cutting cutting(const PlanOptions& options);
+
+/// Of Cutting::fixed.
+struct ChunkPolicy {
+  std::int64_t tokens = 0;
+  bool lone_blocks_only = false;
+};
+ChunkPolicy chunk_policy(const PlanOptions& options);
+
+/// Items that are not cut while they are placed: longest first up to this many (item, KV head)
+/// pairs a queue, else cut between items. docs/decisions/0004-scheduler.md has the measurements.
+inline constexpr std::int64_t kLongestFirstPairs = 16;
+
+/// Plans step after step for one operator; scratch and plans keep their memory, so that in a steady
+/// state nothing is allocated. Not for concurrent use.
+class Planner {
+ public:
+  /// Throws Error(invalid_argument | not_supported).
+  Planner(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
+          const PlanOptions& options);
+
+  /// Validates `input`, checks it against `limits` and writes the schedule over `plan`. On error
+  /// `plan` is spoilt: keep the one in force elsewhere and swap. Throws Error(invalid_argument |
+  /// out_of_capacity), and what input.kv_bounds throws.
+  void plan(const PlanInput& input, const Limits& limits, Plan& plan);
+
+  const PlannerConfig& config() const { return *config_; }
+
+ private:
+  HeadWork list_work(const PlanInput& input, std::int32_t row_blocks, Plan::Impl& plan);
+  HeadWork split_items(const HeadWork& whole, PlanBuffer& buffer);
+  Scheduler place(const HeadWork& work);
+  void finish(Scheduler used, Plan::Impl& plan) const;
+
+  std::shared_ptr<const PlannerConfig> config_;
+  Cutting cutting_;
+  Schedule schedule_;
+  LongestFirst longest_first_;
+  std::vector<Nanoseconds> line_, chunk_line_;
+  std::vector<contract::WorkItem> whole_items_;
+};
+
+}  // namespace trencadis::planner
