@@ -30,6 +30,8 @@ class Backend {
   /// "" or why not, in words: required, supported, missing.
   virtual std::string can_implement(const AttentionSpec& spec,
                                     const AttentionConfig& config) const = 0;
+  /// The device that `config` names, as the planner sees it. The executor's limits are the same.
+  virtual DeviceLimits device_limits(const AttentionConfig& config) const = 0;
   virtual std::unique_ptr<Executor> prepare(const AttentionSpec& spec,
                                             const AttentionConfig& config) = 0;
 };

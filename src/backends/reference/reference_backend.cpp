@@ -193,6 +193,10 @@ class ReferenceBackend final : public Backend {
     return reference::unsupported_reason(spec.variant);
   }
 
+  DeviceLimits device_limits(const AttentionConfig& /*config*/) const override {
+    return reference_limits();
+  }
+
   std::unique_ptr<Executor> prepare(const AttentionSpec& spec,
                                     const AttentionConfig& /*config*/) override {
     return std::make_unique<ReferenceExecutor>(spec);

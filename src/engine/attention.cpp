@@ -1,0 +1,240 @@
+#include <trencadis/attention.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "base/check.h"
+#include "engine/registry.h"
+#include "engine/run_arguments.h"
+#include "engine/validate.h"
+#include "planner/plan_impl.h"
+#include "planner/planner.h"
+#include "planner/workspace.h"
+
+namespace trencadis {
+namespace {
+
+using base::check;
+using base::fail;
+
+bool has_limits(const Limits& limits) {
+  return limits.max_qo_tokens > 0;
+}
+
+contract::Storage storage_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return contract::Storage::f32;
+    case DType::f16:
+      return contract::Storage::f16;
+    case DType::bf16:
+      return contract::Storage::bf16;
+    default:
+      fail(ErrorKind::not_supported,
+           "dtype {} cannot be stored, expected float32, float16, bfloat16", to_string(dtype));
+  }
+}
+
+/// What no step and no layer changes.
+contract::AttentionParams constant_params(const AttentionSpec& spec,
+                                          const AttentionConfig& config) {
+  contract::AttentionParams params{};
+  params.q_type = storage_of(spec.dtype_q);
+  params.kv_type = storage_of(spec.dtype_kv);
+  params.o_type = storage_of(spec.dtype_o);
+  params.num_qo_heads = config.heads.qo;
+  params.num_kv_heads = config.heads.kv;
+  params.head_dim_qk = spec.head_dim_qk;
+  params.head_dim_vo = spec.vo();
+  params.use_softmax = spec.variant.use_softmax ? 1 : 0;
+  params.lse_base_two = spec.lse_base == LseBase::two ? 1 : 0;
+  params.bounds = {spec.variant.bounds.left, spec.variant.bounds.right};
+  params.sm_scale = static_cast<float>(config.sm_scale == 0.0
+                                           ? 1.0 / std::sqrt(static_cast<double>(spec.head_dim_qk))
+                                           : config.sm_scale);
+  return params;
+}
+
+/// Memory for partial states: the caller's, or the engine's own, which grows where no limits are
+/// set.
+class Workspace {
+ public:
+  explicit Workspace(const TensorView& given) : given_(given) {}
+
+  bool is_given() const { return given_.defined(); }
+
+  /// At least `bytes`. Throws Error(out_of_capacity) where the caller's is smaller.
+  void require(std::int64_t bytes) {
+    if (is_given()) {
+      if (given_.num_elements() < bytes)
+        fail(ErrorKind::out_of_capacity,
+             "workspace is too small: {} bytes are needed, {} are available; "
+             "Attention::workspace_bytes(spec, config) says what suffices for the limits",
+             bytes, given_.num_elements());
+      return;
+    }
+    if (static_cast<std::int64_t>(own_.size() * sizeof(Line)) >= bytes) return;
+    own_.resize(static_cast<std::size_t>((bytes + kLine - 1) / kLine));
+  }
+
+  std::byte* data() {
+    return is_given() ? given_.data_as<std::byte>() : reinterpret_cast<std::byte*>(own_.data());
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 64;
+  struct alignas(kLine) Line {
+    std::byte bytes[kLine];
+  };
+  TensorView given_;
+  std::vector<Line> own_;
+};
+
+}  // namespace
+
+struct Attention::Impl {
+  Impl(const AttentionSpec& s, const AttentionConfig& c)
+      : spec(s),
+        config(c),
+        chosen(engine::choose_backend(spec, config)),
+        executor(chosen.backend->prepare(spec, config)),
+        planner(spec, config.heads, executor->limits(), config.plan),
+        workspace(config.workspace),
+        params(constant_params(spec, config)) {
+    if (!has_limits(config.limits)) return;
+    layout = planner::workspace_bound(planner.config(), config.limits, config.page_size);
+    workspace.require(layout.total_bytes);
+  }
+
+  void plan(const PlanInput& input);
+  planner::WorkspaceLayout accept(const PlanInput& input, const Plan& next,
+                                  engine::PlanFacts& facts);
+  void point_at_plan(const Plan& plan);
+
+  AttentionSpec spec;
+  AttentionConfig config;
+  const engine::RegisteredBackend& chosen;
+  std::unique_ptr<engine::Executor> executor;
+  planner::Planner planner;
+  Workspace workspace;
+  planner::WorkspaceLayout layout;
+  contract::AttentionParams params;
+
+  // The plan in force and the one that is being made: an error leaves the former as it was.
+  std::array<Plan, 2> plans;
+  std::size_t current = 0;
+  bool planned = false;
+  engine::PlanFacts facts;
+
+  // Arrays of the short form of plan().
+  PlanInput table;
+};
+
+void Attention::Impl::plan(const PlanInput& input) {
+  check(input.kv.block_cols == config.page_size,
+        "kv.block_cols is {}, expected page_size = {} as the config says", input.kv.block_cols,
+        config.page_size);
+  Plan& next = plans[1 - current];
+  planner.plan(input, config.limits, next);
+  engine::PlanFacts next_facts;
+  const planner::WorkspaceLayout next_layout = accept(input, next, next_facts);
+  // Nothing below throws.
+  layout = next_layout;
+  facts = next_facts;
+  current = 1 - current;
+  planned = true;
+  point_at_plan(plans[current]);
+}
+
+/// Everything that can still refuse a plan that the planner made.
+planner::WorkspaceLayout Attention::Impl::accept(const PlanInput& input, const Plan& next,
+                                                 engine::PlanFacts& next_facts) {
+  next_facts = engine::read_block_table(next.impl().problem, input.kv.indices.empty());
+  if (has_limits(config.limits)) {
+    base::ensure(planner::fits(next, layout),
+                 "a plan within the limits exceeds the workspace bound");
+    return layout;
+  }
+  const planner::WorkspaceLayout needed = planner::workspace_of(next);
+  workspace.require(needed.total_bytes);
+  return needed;
+}
+
+void Attention::Impl::point_at_plan(const Plan& plan) {
+  const planner::Problem& problem = plan.impl().problem;
+  params.batch = problem.num_requests();
+  params.qo_indptr = problem.qo_indptr();
+  params.kv_lens = problem.kv_lens();
+  params.kv = problem.kv();
+  params.partial_o = reinterpret_cast<float*>(workspace.data() + layout.partial_o_offset);
+  params.partial_lse = reinterpret_cast<float*>(workspace.data() + layout.partial_lse_offset);
+}
+
+Attention::Attention(const AttentionSpec& spec, const AttentionConfig& config) {
+  engine::validate(spec, config);
+  impl_ = std::make_unique<Impl>(spec, config);
+}
+
+Attention::~Attention() = default;
+Attention::Attention(Attention&&) noexcept = default;
+Attention& Attention::operator=(Attention&&) noexcept = default;
+
+void Attention::plan(const PlanInput& input) {
+  impl_->plan(input);
+}
+
+void Attention::plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indices,
+                     IndexSpan kv_lens) {
+  PlanInput& input = impl_->table;
+  input.qo_indptr = qo_indptr;
+  input.kv_lens = kv_lens;
+  input.kv.block_cols = impl_->config.page_size;
+  input.kv.indptr = kv_indptr;
+  input.kv.indices = kv_indices;
+  input.kv.kv_lens = kv_lens;
+  impl_->plan(input);
+}
+
+void Attention::run(const RunArgs& args) {
+  Impl& self = *impl_;
+  check(self.planned, "run() was called before plan()");
+  const Device device{self.chosen.kind == BackendKind::cuda ? DeviceKind::cuda : DeviceKind::cpu,
+                      self.config.device_index};
+  engine::bind_arguments(self.spec, self.config, device, self.facts, args, self.params);
+  self.executor->run(self.plans[self.current].impl().buffer.view(), self.params, args.stream);
+}
+
+const AttentionSpec& Attention::spec() const {
+  return impl_->spec;
+}
+const AttentionConfig& Attention::config() const {
+  return impl_->config;
+}
+BackendKind Attention::backend() const {
+  return impl_->chosen.kind;
+}
+const DeviceLimits& Attention::device_limits() const {
+  return impl_->executor->limits();
+}
+
+const Plan& Attention::current_plan() const {
+  check(impl_->planned, "there is no plan yet: call plan() first");
+  return impl_->plans[impl_->current];
+}
+
+std::string Attention::explain() const {
+  return current_plan().explain();
+}
+
+std::int64_t Attention::workspace_bytes(const AttentionSpec& spec, const AttentionConfig& config) {
+  engine::validate(spec, config);
+  const engine::RegisteredBackend& chosen = engine::choose_backend(spec, config);
+  const DeviceLimits device = chosen.backend->device_limits(config);
+  const planner::Planner planner(spec, config.heads, device, config.plan);
+  return planner::workspace_bound(planner.config(), config.limits, config.page_size).total_bytes;
+}
+
+}  // namespace trencadis

@@ -1,0 +1,139 @@
+#include "engine/validate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "contract/units.h"
+
+namespace trencadis::engine {
+namespace {
+
+using base::check;
+using base::fail;
+
+void validate_dtypes(const AttentionSpec& spec) {
+  const struct {
+    const char* name;
+    DType dtype;
+  } roles[] = {{"dtype_q", spec.dtype_q}, {"dtype_kv", spec.dtype_kv}, {"dtype_o", spec.dtype_o}};
+  for (const auto& [name, dtype] : roles) {
+    const bool ok = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+    if (!ok)
+      fail(ErrorKind::type_mismatch, "{} is {}, expected float32, float16 or bfloat16", name,
+           to_string(dtype));
+  }
+}
+
+void validate_variant(const Variant& variant) {
+  check(!variant.functor.empty(), "variant.functor is empty, expected a C++ type such as Chain<>");
+  check(variant.bounds.left >= -1, "variant.bounds.left is {}, expected -1 (unbounded) or more",
+        variant.bounds.left);
+  check(variant.bounds.right >= -1, "variant.bounds.right is {}, expected -1 (unbounded) or more",
+        variant.bounds.right);
+  check(variant.tensors.size() <= contract::kMaxExtraTensors,
+        "the variant declares {} extra tensors, expected at most {}", variant.tensors.size(),
+        contract::kMaxExtraTensors);
+  check(variant.scalars.size() <= contract::kMaxExtraScalars,
+        "the variant declares {} scalars, expected at most {}", variant.scalars.size(),
+        contract::kMaxExtraScalars);
+  if (variant.sinks && !variant.use_softmax)
+    fail(ErrorKind::not_supported,
+         "sinks join a softmax denominator, and the variant '{}' has use_softmax = false",
+         variant.functor);
+}
+
+void validate_limits(const Limits& limits) {
+  check(limits.max_batch >= 0 && limits.max_qo_tokens >= 0 && limits.max_pages >= 0 &&
+            limits.max_kv_tokens >= 0,
+        "limits are {{max_batch {}, max_qo_tokens {}, max_pages {}, max_kv_tokens {}}}, expected 0 "
+        "(no bound) or more",
+        limits.max_batch, limits.max_qo_tokens, limits.max_pages, limits.max_kv_tokens);
+}
+
+void validate_workspace(const TensorView& workspace) {
+  if (!workspace.defined()) return;
+  if (workspace.dtype() != DType::u8)
+    fail(ErrorKind::type_mismatch, "workspace is {}, expected uint8[bytes]", workspace.describe());
+  check(workspace.rank() == 1 && workspace.stride(0) == 1,
+        "workspace is {}, expected a contiguous uint8[bytes]", workspace.describe());
+  constexpr std::uintptr_t kAlignment = 64;
+  check(reinterpret_cast<std::uintptr_t>(workspace.data()) % kAlignment == 0,
+        "workspace begins at an address that is not a multiple of {} bytes", kAlignment);
+}
+
+/// The largest of the `count` ids at `ids`, and the smallest. Vectorises.
+struct IdRange {
+  std::int32_t smallest = 0;
+  std::int32_t largest = -1;
+};
+
+IdRange id_range(const std::int32_t* ids, std::int64_t count) {
+  IdRange range;
+  for (std::int64_t i = 0; i < count; ++i) {
+    range.smallest = std::min(range.smallest, ids[i]);
+    range.largest = std::max(range.largest, ids[i]);
+  }
+  return range;
+}
+
+[[noreturn]] void explain_negative_id(const contract::BsrParams& kv, std::int64_t begin,
+                                      std::int64_t count, std::int64_t row) {
+  std::int64_t i = begin;
+  while (i < begin + count && kv.indices[i] >= 0) ++i;
+  fail(ErrorKind::invalid_argument,
+       "kv_indices[{}] is {} (block row {}), expected a page id of 0 or more", i, kv.indices[i],
+       row);
+}
+
+}  // namespace
+
+void validate(const AttentionSpec& spec, const AttentionConfig& config) {
+  check(config.heads.kv > 0, "num_kv_heads is {}, expected 1 or more", config.heads.kv);
+  check(config.heads.qo > 0 && config.heads.qo % config.heads.kv == 0,
+        "num_qo_heads is {}, expected a positive multiple of num_kv_heads = {}", config.heads.qo,
+        config.heads.kv);
+  check(spec.head_dim_qk > 0, "head_dim_qk is {}, expected 1 or more", spec.head_dim_qk);
+  check(spec.head_dim_vo >= 0, "head_dim_vo is {}, expected 0 (= head_dim_qk) or more",
+        spec.head_dim_vo);
+  check(config.page_size > 0, "page_size is {}, expected 1 or more", config.page_size);
+  check(config.num_threads >= 0, "num_threads is {}, expected 0 (all) or more", config.num_threads);
+  check(std::isfinite(config.sm_scale),
+        "sm_scale is {}, expected a finite number (0: 1/sqrt(head_dim_qk))", config.sm_scale);
+  check(config.plan.fixed_split_tokens >= 0, "fixed_split_tokens is {}, expected 0 or more",
+        config.plan.fixed_split_tokens);
+  validate_dtypes(spec);
+  validate_variant(spec.variant);
+  validate_limits(config.limits);
+  validate_workspace(config.workspace);
+}
+
+PlanFacts read_block_table(const planner::Problem& problem, bool contiguous) {
+  const contract::BsrParams& kv = problem.kv();
+  PlanFacts facts;
+  facts.nnz_q = problem.nnz_q();
+  facts.block_cols = kv.block_cols;
+  for (std::int64_t row = 0; row < problem.num_rows(); ++row) {
+    const std::int64_t tokens = kv.kv_lens[row];
+    const std::int64_t used = contract::ceil_div(tokens, kv.block_cols);
+    if (used == 0) continue;
+    const std::int64_t begin = kv.indptr[row];
+    if (contiguous) {
+      facts.blocks_used = std::max(facts.blocks_used, begin + used);
+      facts.tokens_used = std::max(facts.tokens_used, begin * kv.block_cols + tokens);
+      continue;
+    }
+    // Only the last block of a row may be partly filled, and so reach less far into the pool.
+    const IdRange full = id_range(kv.indices + begin, used - 1);
+    const std::int64_t last = kv.indices[begin + used - 1];
+    if (full.smallest < 0 || last < 0) explain_negative_id(kv, begin, used, row);
+    const std::int64_t full_blocks = std::int64_t{full.largest} + 1;
+    facts.blocks_used = std::max({facts.blocks_used, full_blocks, last + 1});
+    const std::int64_t last_fill = tokens - (used - 1) * kv.block_cols;
+    facts.tokens_used = std::max(
+        {facts.tokens_used, full_blocks * kv.block_cols, last * kv.block_cols + last_fill});
+  }
+  return facts;
+}
+
+}  // namespace trencadis::engine
