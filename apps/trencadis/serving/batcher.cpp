@@ -12,7 +12,9 @@ void check_positive(const char* name, std::int64_t value) {
   if (value < 1) fail(ErrorKind::invalid_argument, "{} is {}, expected at least 1", name, value);
 }
 
-std::int32_t narrow(std::size_t size) { return static_cast<std::int32_t>(size); }
+std::int32_t narrow(std::size_t size) {
+  return static_cast<std::int32_t>(size);
+}
 
 void clear(Step& step) {
   step.lines.clear();
@@ -51,16 +53,19 @@ std::int64_t Batcher::pages_needed(const TraceRequest& request, std::int64_t pag
   return (tokens + page_size - 1) / page_size;
 }
 
-void Batcher::fetch() {
-  waiting_ = source_();
-  if (!waiting_) return;
-  const std::int64_t needed = pages_needed(*waiting_, options_.page_size);
-  if (needed > pages_.num_pages())
+void Batcher::check_fits(const TraceRequest& request, std::int64_t page_size,
+                         std::int64_t num_pages, const std::string& trace_name) {
+  const std::int64_t needed = pages_needed(request, page_size);
+  if (needed > num_pages)
     fail(ErrorKind::out_of_capacity,
          "{}:{}: the request needs {} pages of {} tokens and the whole KV pool has {}; raise "
          "--pool-tokens to at least {}",
-         trace_name_, waiting_->line, needed, options_.page_size, pages_.num_pages(),
-         needed * options_.page_size);
+         trace_name, request.line, needed, page_size, num_pages, needed * page_size);
+}
+
+void Batcher::fetch() {
+  waiting_ = source_();
+  if (waiting_) check_fits(*waiting_, options_.page_size, pages_.num_pages(), trace_name_);
 }
 
 bool Batcher::has_arrived(const TraceRequest& request) const {

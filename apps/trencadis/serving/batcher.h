@@ -34,9 +34,9 @@ struct Step {
   std::int64_t index = 0;
   std::vector<std::int64_t> lines;  // [B] of the trace: who the requests are
   std::vector<std::int32_t> qo_indptr;
-  std::vector<std::int32_t> kv_indptr;   // [B + 1] pages
-  std::vector<std::int32_t> kv_indices;  // page ids
-  std::vector<std::int32_t> kv_lens;     // [B] tokens, those of this step included
+  std::vector<std::int32_t> kv_indptr;      // [B + 1] pages
+  std::vector<std::int32_t> kv_indices;     // page ids
+  std::vector<std::int32_t> kv_lens;        // [B] tokens, those of this step included
   std::vector<std::int32_t> batch_indices;  // [nnz_q] request of each new token
   std::vector<std::int32_t> positions;      // [nnz_q] its position in the request
   std::int64_t decode_tokens = 0;
@@ -69,6 +69,9 @@ class Batcher {
 
   /// Pages for all tokens of a request: the last answer token is never appended.
   static std::int64_t pages_needed(const TraceRequest& request, std::int64_t page_size);
+  /// Throws Error(out_of_capacity) where a pool of num_pages can never hold the request.
+  static void check_fits(const TraceRequest& request, std::int64_t page_size,
+                         std::int64_t num_pages, const std::string& trace_name);
 
  private:
   struct Running {

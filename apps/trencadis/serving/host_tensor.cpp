@@ -62,7 +62,9 @@ float from_f16(std::uint16_t bits) {
 
 }  // namespace
 
-void HostTensor::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes, kAlignment); }
+void HostTensor::Free::operator()(std::byte* bytes) const {
+  ::operator delete[](bytes, kAlignment);
+}
 
 HostTensor::HostTensor(const char* what, DType dtype, std::initializer_list<std::int64_t> shape) {
   const double bytes = std::accumulate(shape.begin(), shape.end(),

@@ -44,8 +44,7 @@ double ModelAttention::visible_kv_bytes(const Step& step) const {
   for (std::int64_t b = 0; b < step.batch(); ++b) {
     const std::int64_t length = step.kv_lens[static_cast<std::size_t>(b)];
     all += static_cast<double>(length);
-    in_window +=
-        static_cast<double>(std::min(length, shape_.window + step.query_len(b) - 1));
+    in_window += static_cast<double>(std::min(length, shape_.window + step.query_len(b) - 1));
   }
   double tokens = 0.0;
   for (int layer = 0; layer < shape_.num_layers; ++layer) {

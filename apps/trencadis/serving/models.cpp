@@ -51,7 +51,9 @@ bool take_colon(std::string_view& text) {
 
 }  // namespace
 
-std::span<const ModelShape> known_models() { return kModels; }
+std::span<const ModelShape> known_models() {
+  return kModels;
+}
 
 const ModelShape& find_model(std::string_view name) {
   for (const ModelShape& model : kModels)

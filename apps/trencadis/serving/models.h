@@ -16,9 +16,9 @@ struct ModelShape {
   int num_kv_heads = 0;
   int head_dim = 0;
   int num_layers = 0;
-  double soft_cap = 0.0;        // of the attention logits; 0: none
-  std::int64_t window = 0;      // tokens that a row sees in windowed layers, itself included; 0: all
-  int window_every = 0;         // layer l is windowed where l % window_every == 0; 0: none
+  double soft_cap = 0.0;    // of the attention logits; 0: none
+  std::int64_t window = 0;  // tokens that a row sees in windowed layers, itself included; 0: all
+  int window_every = 0;     // layer l is windowed where l % window_every == 0; 0: none
 };
 
 std::span<const ModelShape> known_models();

@@ -39,6 +39,7 @@ void Verifier::check(const Step& step, int layer, const RunArgs& args) {
   for (std::size_t kind = 0; kind < reference_.num_kinds(); ++kind) reference_.plan(kind, step);
   reference_.layer(layer).run(expected);
 
+  ++result_.steps;
   for (std::int64_t token = 0; token < step.tokens(); ++token)
     for (int head = 0; head < shape_.num_qo_heads; ++head)
       compare_row(step, layer, args, token, head);
@@ -61,18 +62,17 @@ void Verifier::compare_row(const Step& step, int layer, const RunArgs& args, std
     result_.max_error = std::max(result_.max_error, error);
     if (share > result_.max_allowed) {
       result_.max_allowed = share;
-      result_.worst =
-          fmt::format("step {}, layer {}, request of line {}, head {}, dim {}: {} where the "
-                      "reference has {}",
-                      step.index, layer,
-                      step.lines[static_cast<std::size_t>(
-                          step.batch_indices[static_cast<std::size_t>(token)])],
-                      head, d, value, expected[d]);
+      result_.worst = fmt::format(
+          "step {}, layer {}, request of line {}, head {}, dim {}: {} where the "
+          "reference has {}",
+          step.index, layer,
+          step.lines[static_cast<std::size_t>(step.batch_indices[static_cast<std::size_t>(token)])],
+          head, d, value, expected[d]);
     }
   }
-  result_.max_lse_error = std::max(
-      result_.max_lse_error, difference(args.lse.data_as<float>()[row],
-                                        lse_.view().data_as<float>()[row]));
+  result_.max_lse_error =
+      std::max(result_.max_lse_error,
+               difference(args.lse.data_as<float>()[row], lse_.view().data_as<float>()[row]));
 }
 
 }  // namespace trencadis::app

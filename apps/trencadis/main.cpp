@@ -1,0 +1,64 @@
+// The `trencadis` command.
+
+#include <fmt/format.h>
+#include <trencadis/error.h>
+#include <trencadis/version.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "exit_status.h"
+#include "plan_command.h"
+#include "replay_command.h"
+
+namespace {
+
+using namespace trencadis;
+
+/// One line, whatever the error holds: scripts and logs read it.
+int report(std::string message, int status) {
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  for (std::size_t at = 0; (at = message.find('\n', at)) != std::string::npos; at += 2)
+    message.replace(at, 1, "; ");
+  fmt::print(stderr, "trencadis: {}\n", message);
+  return status;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Trencadís: exact attention over a KV cache that lies in pieces.\n"
+      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 done with wrong results."};
+  app.name("trencadis");
+  app.set_version_flag("--version", std::string("trencadis ") + TRENCADIS_VERSION_STRING);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app::add_replay_command(app);
+  app::add_plan_command(app);
+
+  try {
+    app.parse(argc, argv);
+    return app::kSuccess;
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    return report(fmt::format("{}; see trencadis --help", error.what()), app::kUsage);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const app::WrongResult& error) {
+    return report(error.what(), app::kWrongResult);
+  } catch (const Error& error) {
+    return report(fmt::format("{}: {}", to_string(error.kind()), error.what()), app::kFailure);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory: this machine has too little for what was asked", app::kFailure);
+  } catch (const std::exception& error) {
+    return report(error.what(), app::kFailure);
+  }
+}
