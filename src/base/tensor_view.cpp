@@ -16,7 +16,7 @@ void check_shape(std::span<const std::int64_t> shape) {
   check(shape.size() <= TensorView::kMaxRank, "shape {} has rank {}, expected at most {}",
         list(shape), shape.size(), TensorView::kMaxRank);
   for (const std::int64_t extent : shape) {
-    check(extent >= 0, "shape {} has the extent {}, expected none below 0", list(shape), extent);
+    check(extent >= 0, "shape {} has extent {}, expected none below 0", list(shape), extent);
   }
 }
 
