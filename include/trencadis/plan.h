@@ -120,7 +120,28 @@ class Plan {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Plans without a device. page_size etc. come with input.kv. Errors as Attention::plan.
+/// Plans step after step without a device; what Attention does before run(). Plans and scratch keep
+/// their memory, so that a steady state allocates nothing. Not for concurrent use.
+class Planner {
+ public:
+  /// Throws Error(invalid_argument | not_supported) for heads, options or limits out of range, and
+  /// head dims that no tile of the device holds.
+  Planner(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
+          const PlanOptions& options = {}, const Limits& limits = {});
+  ~Planner();
+  Planner(Planner&&) noexcept;
+  Planner& operator=(Planner&&) noexcept;
+
+  /// Writes the schedule of `input` over `plan`, which an error leaves unusable. The page size
+  /// comes with input.kv. Throws Error(invalid_argument | out_of_capacity) as Attention::plan does.
+  void plan(const PlanInput& input, Plan& plan);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One plan by a Planner of its own.
 Plan make_plan(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
                const PlanInput& input, const PlanOptions& options = {});
 

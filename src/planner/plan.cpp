@@ -143,10 +143,26 @@ std::span<const std::byte> Plan::bytes() const {
   return impl_->buffer.bytes();
 }
 
+struct Planner::Impl {
+  planner::Planner planner;
+  Limits limits;
+};
+
+Planner::Planner(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
+                 const PlanOptions& options, const Limits& limits)
+    : impl_(new Impl{planner::Planner(spec, heads, device, options), limits}) {}
+Planner::~Planner() = default;
+Planner::Planner(Planner&&) noexcept = default;
+Planner& Planner::operator=(Planner&&) noexcept = default;
+
+void Planner::plan(const PlanInput& input, Plan& plan) {
+  impl_->planner.plan(input, impl_->limits, plan);
+}
+
 Plan make_plan(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
                const PlanInput& input, const PlanOptions& options) {
   Plan plan;
-  planner::Planner(spec, heads, device, options).plan(input, Limits{}, plan);
+  Planner(spec, heads, device, options).plan(input, plan);
   return plan;
 }
 
