@@ -11,21 +11,21 @@
 namespace trencadis::jit {
 
 struct CompilerDescription {
-  std::string name{};  // "host", "nvrtc"
+  std::string name;  // "host", "nvrtc"
   bool available = false;
-  std::string path{};
-  std::string version{};  // one line
-  std::string reason{};   // why it is not available, with what was searched; empty where it is
+  std::string path;
+  std::string version;  // one line
+  std::string reason;   // why it is not available, with what was searched; empty where it is
 };
 
 /// The compiled kernel: the bytes of a shared object (host) or of a device binary.
 using Artifact = std::vector<std::byte>;
 
 struct CompileFailure {
-  std::string first_error{};  // the compiler's first real line
-  std::string advice{};       // what to do about it
-  std::string log{};          // everything the compiler said
-  std::string command{};      // reproduces it in the work directory
+  std::string first_error;  // the compiler's first real line
+  std::string advice;       // what to do about it
+  std::string log;          // everything the compiler said
+  std::string command;      // reproduces it in the work directory
 };
 
 class Compiler {

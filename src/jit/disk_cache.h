@@ -19,19 +19,19 @@
 namespace trencadis::jit {
 
 struct EntryInfo {
-  std::string key{};
-  std::string name{};          // of the kernel
-  std::string compiler{};      // its version
-  std::string architecture{};  // what it was made for
-  std::string source_key{};    // ContentKey::source_key
-  std::string library{};       // version of the library that made it
-  std::int64_t bytes = 0;      // of the file
-  std::string problem{};       // empty where the entry is intact
+  std::string key;
+  std::string name;          // of the kernel
+  std::string compiler;      // its version
+  std::string architecture;  // what it was made for
+  std::string source_key;    // ContentKey::source_key
+  std::string library;       // version of the library that made it
+  std::int64_t bytes = 0;    // of the file
+  std::string problem;       // empty where the entry is intact
 };
 
 struct Entry {
-  EntryInfo info{};
-  Artifact artifact{};  // empty where info.problem is not
+  EntryInfo info;
+  Artifact artifact;  // empty where info.problem is not
 };
 
 /// $TRENCADIS_CACHE_DIR, else $XDG_CACHE_HOME/trencadis, else $HOME/.cache/trencadis. Throws

@@ -15,8 +15,8 @@ namespace trencadis::jit {
 
 struct LoadedKernel {
   std::shared_ptr<const Module> module{};
-  std::string key{};        // content key, hex
-  std::string path{};       // the cache entry
+  std::string key;          // content key, hex
+  std::string path;         // the cache entry
   bool from_cache = false;  // no compiler ran for this call
   double seconds = 0.0;     // spent in the compiler
 };

@@ -20,18 +20,18 @@ constexpr std::string_view to_string(Language language) {
 
 struct KernelSource {
   /// For people: messages, `trencadis cache list`, file names. Not part of the content key.
-  std::string name{};
+  std::string name;
   Language language = Language::host_cpp;
   /// One translation unit. It includes kernel headers by their path below kernels/:
   /// #include "variant/hooks.h".
-  std::string text{};
+  std::string text;
   /// Symbols (C names) that the kernel exports. Checked when it is loaded.
-  std::vector<std::string> symbols{};
+  std::vector<std::string> symbols;
   /// Version of what those symbols mean. Part of the content key.
   std::uint32_t abi = 0;
   /// The shell command that puts this kernel into the cache. An error quotes it where the kernel is
   /// missing and cannot be compiled.
-  std::string prebuild_command{};
+  std::string prebuild_command;
   /// The headers that `text` may include. All of them are part of the content key.
   std::span<const EmbeddedFile> headers = embedded_kernel_headers();
 };
