@@ -1,0 +1,97 @@
+#include "backends/cpu/cpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "cpu/main_loop.h"
+#include "cpu/output.h"
+
+namespace trencadis::cpu {
+namespace {
+
+/// Queues a thread, so that one which loses its core to another process delays a quarter of its
+/// share and not all of it.
+constexpr int kQueuesPerThread = 4;
+
+void check_plan(const contract::PlanHeader& header) {
+  for (int i = 0; i < header.num_tile_classes; ++i) {
+    const contract::TileClass& tile = header.tile_classes[i];
+    base::ensure(tile.q_rows <= kMaxTileRows && tile.kv_tokens >= 1,
+                 "tile class {} of the plan is {} x {}, the CPU's largest is {} x {}", i,
+                 tile.q_rows, tile.kv_tokens, kMaxTileRows, kMaxTileKeys);
+  }
+}
+
+}  // namespace
+
+DeviceLimits cpu_limits(int num_threads, const Microkernels& simd) {
+  DeviceLimits limits;
+  limits.name = fmt::format("cpu:{}", num_threads);
+  limits.num_ctas = num_threads * kQueuesPerThread;
+  // Only the ratio of the two matters to a plan: at which length of a query tile an item stops
+  // being bound by memory. 8 GB/s a core, and two fused multiply-adds a cycle at 2.5 GHz.
+  limits.read_gbps = 8.0 * num_threads;
+  limits.matmul_tflops = 0.01 * simd.lanes * num_threads;
+  limits.tile_memory = 512 * 1024;  // second-level cache
+  limits.max_query_tile = kMaxTileRows;
+  limits.min_tensor_query_tile = 1;
+  limits.item_overhead_us = 0.5;
+  limits.tile_overhead_us = 0.1;
+  return limits;
+}
+
+CpuExecutor::CpuExecutor(const AttentionSpec& spec, ResolvedVariant variant,
+                         const Microkernels& simd, int num_threads)
+    : variant_(std::move(variant)),
+      simd_(simd),
+      limits_(cpu_limits(num_threads, simd)),
+      pool_(num_threads) {
+  for (int thread = 0; thread < num_threads; ++thread)
+    scratch_.push_back(std::make_unique<Scratch>(round_up(spec.head_dim_qk, simd.dim_multiple),
+                                                 round_up(spec.vo(), simd.dim_multiple)));
+}
+
+void CpuExecutor::run(const contract::PlanView& plan, const contract::AttentionParams& params,
+                      void* /*stream*/) {
+  check_plan(*plan.header);
+  contract::AttentionParams arranged = params;
+  arranged.variant = variant_.arrange(params.variant);
+  const Launch launch(simd_, variant_.ops(), arranged, plan.header->slot_rows);
+
+  std::atomic<int> next_queue{0};
+  std::atomic<int> next_merge{0};
+  const int num_queues = plan.header->num_queues;
+  const int num_merges = plan.header->num_merges;
+  pool_.run([&](int thread) {
+    Scratch& scratch = *scratch_[static_cast<std::size_t>(thread)];
+    for (int queue = next_queue.fetch_add(1); queue < num_queues; queue = next_queue.fetch_add(1))
+      run_queue(launch, plan, queue, scratch);
+    if (num_merges == 0) return;
+    pool_.barrier();  // every partial state is written
+    for (int i = next_merge.fetch_add(1); i < num_merges; i = next_merge.fetch_add(1)) {
+      const contract::MergeGroup& group = plan.merges()[i];
+      merge_group(launch, plan.row_blocks()[group.row_block], group, scratch);
+    }
+  });
+}
+
+void CpuExecutor::run_queue(const Launch& launch, const contract::PlanView& plan, int queue,
+                            Scratch& scratch) {
+  MainLoop loop(launch, scratch);
+  const contract::WorkQueue& work = plan.queues()[queue];
+  for (int s = work.segment_begin; s < work.segment_end; ++s) {
+    const contract::WorkSegment& segment = plan.segments()[s];
+    for (int i = segment.item_begin; i < segment.item_end; ++i) {
+      const contract::WorkItem& item = plan.items()[i];
+      const contract::RowBlock& block = plan.row_blocks()[item.row_block];
+      const std::int64_t slot = item.slot == contract::kWriteThrough
+                                    ? contract::kWriteThrough
+                                    : std::int64_t{segment.slot_base} + item.slot;
+      loop.run(block, plan.header->tile_classes[block.tile_class], item, segment.kv_head, slot);
+    }
+  }
+}
+
+}  // namespace trencadis::cpu
