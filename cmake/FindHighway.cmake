@@ -6,22 +6,8 @@ find_path(Highway_INCLUDE_DIR hwy/highway.h)
 find_library(Highway_LIBRARY hwy)
 mark_as_advanced(Highway_INCLUDE_DIR Highway_LIBRARY)
 
-# Releases differ in which of these headers states the version.
-foreach(header highway.h base.h)
-  if(EXISTS "${Highway_INCLUDE_DIR}/hwy/${header}")
-    file(STRINGS "${Highway_INCLUDE_DIR}/hwy/${header}" lines REGEX "#define HWY_(MAJOR|MINOR|PATCH) +[0-9]+")
-    if(lines)
-      string(REGEX REPLACE "[^0-9;]" "" lines "${lines}")
-      string(REPLACE ";" "." Highway_VERSION "${lines}")
-    endif()
-  endif()
-endforeach()
-
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(
-  Highway
-  REQUIRED_VARS Highway_LIBRARY Highway_INCLUDE_DIR
-  VERSION_VAR Highway_VERSION)
+find_package_handle_standard_args(Highway REQUIRED_VARS Highway_LIBRARY Highway_INCLUDE_DIR)
 
 if(Highway_FOUND AND NOT TARGET Highway::Highway)
   add_library(Highway::Highway UNKNOWN IMPORTED)

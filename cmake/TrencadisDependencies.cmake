@@ -3,8 +3,7 @@
 
 find_package(Threads REQUIRED)
 find_package(DLPack REQUIRED MODULE)
-# Before 1.0 the scalar target has one lane and no shuffles, which the microkernels need.
-find_package(Highway 1.0 REQUIRED MODULE)
+find_package(Highway REQUIRED MODULE)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

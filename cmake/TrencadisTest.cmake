@@ -5,12 +5,30 @@ include(GoogleTest)
 # What a test may see beyond the public API: src/, kernels/, and tests/ for "support/...".
 set(TRENCADIS_TEST_INCLUDES ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_SOURCE_DIR}/tests)
 
+# Where the tree and the build are, for "support/paths.h". In one file of its own: as a definition on
+# every command line it would make each clone of the tree compile every test anew.
+file(
+  CONFIGURE
+  OUTPUT ${PROJECT_BINARY_DIR}/generated/test_paths.cpp
+  CONTENT
+    "#include \"support/paths.h\"
+
+namespace trencadis::testing {
+
+std::string source_dir() { return \"@PROJECT_SOURCE_DIR@\"; }
+std::string binary_dir() { return \"@PROJECT_BINARY_DIR@\"; }
+
+}  // namespace trencadis::testing
+"
+  @ONLY)
+add_library(trencadis_test_paths STATIC ${PROJECT_BINARY_DIR}/generated/test_paths.cpp)
+target_include_directories(trencadis_test_paths PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+
 function(trencadis_configure_test target)
   target_include_directories(${target} PRIVATE ${TRENCADIS_TEST_INCLUDES})
-  target_compile_definitions(${target} PRIVATE TRENCADIS_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                               TRENCADIS_BINARY_DIR="${PROJECT_BINARY_DIR}")
   # Tests may use what the library's private headers use.
-  target_link_libraries(${target} PRIVATE trencadis::trencadis trencadis_private_headers fmt::fmt Threads::Threads
+  target_link_libraries(${target} PRIVATE trencadis::trencadis trencadis_private_headers trencadis_test_paths fmt::fmt
+                                          Threads::Threads
                                           ${CMAKE_DL_LIBS})
   trencadis_warnings(${target} RELAXED)
 endfunction()

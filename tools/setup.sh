@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the build needs, from the distribution (Debian 12 or later, Ubuntu 24.04 or later).
+# Installs what the build needs, from the distribution (Debian 12 or later, Ubuntu 22.04 or later).
 # Installs nothing when all of it is there.
 #
 #   tools/setup.sh [extra package...]

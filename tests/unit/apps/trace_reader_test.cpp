@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/paths.h"
+
 namespace trencadis::app {
 namespace {
 
@@ -127,11 +129,12 @@ TEST(TraceReader, SaysWhatIsWrongWithTheFileItself) {
 }
 
 TEST(TraceReader, TheShippedTraceIsWhatItsReadmeSays) {
-  const TraceSummary all = scan_trace(TRENCADIS_SOURCE_DIR "/data/azure_conv_2023.csv", 0);
+  const std::string trace = testing::source_dir() + "/data/azure_conv_2023.csv";
+  const TraceSummary all = scan_trace(trace, 0);
   EXPECT_EQ(all.requests, 1500);
   EXPECT_EQ(all.input_tokens, 1600943);
   EXPECT_EQ(all.output_tokens, 385847);
-  const TraceSummary some = scan_trace(TRENCADIS_SOURCE_DIR "/data/azure_conv_2023.csv", 1000);
+  const TraceSummary some = scan_trace(trace, 1000);
   EXPECT_EQ(some.requests, 1000);
   EXPECT_EQ(some.input_tokens, 1014189);
 }
