@@ -79,7 +79,7 @@ ROOMS = (
     Room(
         "src/codegen",
         may=("src/base", "src/jit", "include", CONTRACT, VARIANT, "kernels/cpu"),
-        external=("fmt",),
+        external=("fmt", "json"),
     ),
     Room(
         "src/jit",

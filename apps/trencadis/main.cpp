@@ -9,7 +9,10 @@
 #include <new>
 #include <string>
 
+#include "cache_command.h"
+#include "compile_command.h"
 #include "exit_status.h"
+#include "info_command.h"
 #include "plan_command.h"
 #include "replay_command.h"
 
@@ -36,6 +39,9 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   app::add_replay_command(app);
   app::add_plan_command(app);
+  app::add_compile_command(app);
+  app::add_cache_command(app);
+  app::add_info_command(app);
 
   try {
     app.parse(argc, argv);

@@ -21,6 +21,7 @@ struct AttentionSpec {
   LseBase lse_base = LseBase::natural;
 
   int vo() const noexcept { return head_dim_vo == 0 ? head_dim_qk : head_dim_vo; }
+  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };
 
 /// Heads of one problem. num_qo_heads is a multiple of num_kv_heads.

@@ -12,6 +12,7 @@
 #include <trencadis/kv_cache.h>
 #include <trencadis/plan.h>
 #include <trencadis/runtime.h>
+#include <trencadis/spec_text.h>
 #include <trencadis/tensor_view.h>
 #include <trencadis/variant.h>
 #include <trencadis/version.h>

@@ -1,5 +1,7 @@
 #include "codegen/host_source.h"
 
+#include <trencadis/spec_text.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -101,6 +103,24 @@ std::string kernel_name(const Variant& variant) {
   return name.substr(0, kMaxName);
 }
 
+/// One word of a shell's command line.
+std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string prebuild_command(const Variant& variant) {
+  AttentionSpec spec;
+  spec.variant = variant;
+  return "trencadis compile --arch host --spec " + shell_quoted(to_json(spec));
+}
+
 }  // namespace
 
 jit::KernelSource host_source(const Variant& variant) {
@@ -136,7 +156,7 @@ jit::KernelSource host_source(const Variant& variant) {
           .text = out.take(),
           .symbols = {cpu::kVariantSymbol},
           .abi = cpu::kVariantAbi,
-          .prebuild_command = "trencadis compile --spec SPEC --arch host"};
+          .prebuild_command = prebuild_command(variant)};
 }
 
 jit::KernelSource kernel_source(const AttentionSpec& spec, std::string_view arch) {
