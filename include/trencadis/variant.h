@@ -37,10 +37,10 @@ struct Variant {
   /// A C++ type: a stock functor, a `Chain<...>` of them, or the struct that `source` defines.
   std::string functor = "Chain<>";
   /// C++ text that defines `functor`; empty for stock variants.
-  std::string source;
-  std::vector<ExtraTensor> tensors;
-  std::vector<ExtraScalar> scalars;
-  MaskBounds bounds;
+  std::string source{};
+  std::vector<ExtraTensor> tensors{};
+  std::vector<ExtraScalar> scalars{};
+  MaskBounds bounds{};
   /// False: weights are the transformed logits themselves, partial states add, there is no LSE.
   bool use_softmax = true;
   /// A logit per query head that joins the softmax denominator: a float32 [H_q] tensor given to
@@ -83,7 +83,7 @@ struct SoftmaxOptions {
   bool document_mask = false;      // extra tensors q_documents: int32 [nnz_q],
                                    // kv_documents: int32, kv_document_indptr: int64 [B]
   bool sinks = false;
-  std::optional<Rope> rope;  // extra tensor rope_inv_freq: float32 [rotary_dim / 2]
+  std::optional<Rope> rope{};  // extra tensor rope_inv_freq: float32 [rotary_dim / 2]
 };
 
 /// Softmax attention with any combination of the options. Tensors and scalars are declared in the

@@ -128,6 +128,20 @@ void check_name(std::string_view what, const std::string& name, std::vector<std:
   taken.push_back(name);
 }
 
+/// Without a source there is nothing else that a functor can name.
+void check_names_are_stock(std::string_view functor) {
+  for (std::size_t begin = 0; begin < functor.size();) {
+    std::size_t end = begin;
+    while (end < functor.size() && is_word(functor[end])) ++end;
+    const std::string_view name = functor.substr(begin, end - begin);
+    check(name.empty() || name == "Chain" || is_stock_functor(name),
+          "variant functor is '{}' and source is empty, but '{}' is no stock functor; expected a "
+          "source that defines it, or Chain<...> of {}",
+          functor, name, fmt::join(kStockComponents, ", "));
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 bool is_identifier(std::string_view name) {
@@ -173,8 +187,9 @@ void validate(const Variant& variant) {
         "variant has sinks and use_softmax = false: a sink joins a softmax denominator, and there "
         "is none");
   if (!variant.source.empty()) return;
-  // Without a source the functor must be made of stock functors; in another order than the table's
-  // they are compiled like a user's, and their arguments are then the compiler's to check.
+  check_names_are_stock(variant.functor);
+  // In another order than the usual one, stock functors are compiled like a user's; what they read
+  // is then the compiler's to check.
   if (const auto components = parse_stock_chain(variant.functor))
     check_stock_arguments(variant, *components);
 }
