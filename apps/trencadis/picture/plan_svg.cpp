@@ -48,11 +48,22 @@ void add_text(pugi::xml_node parent, double x, double y, const char* css, const 
       .set(text.c_str());
 }
 
+/// As "#rrggbb": not every renderer of SVG knows hsl(). Hue in degrees, the others in 0 .. 1.
+std::string hex_of_hsl(double hue, double saturation, double lightness) {
+  const double reach = saturation * std::min(lightness, 1.0 - lightness);
+  const auto channel = [&](double offset) {
+    const double k = std::fmod(offset + hue / 30.0, 12.0);
+    const double value = lightness - reach * std::clamp(std::min(k - 3.0, 9.0 - k), -1.0, 1.0);
+    return static_cast<int>(std::lround(255.0 * value));
+  };
+  return fmt::format("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0));
+}
+
 /// Neighbours differ most where the hue steps by the golden angle; lightness alternates as well.
 std::string colour(int request, double darker = 0.0) {
+  constexpr double kLightness[] = {0.62, 0.72, 0.56};
   const double hue = std::fmod(212.0 + 137.508 * request, 360.0);
-  const double lightness = (request % 3 == 0 ? 58.0 : request % 3 == 1 ? 66.0 : 50.0) - darker;
-  return fmt::format("hsl({:.0f},{}%,{:.0f}%)", hue, request % 2 == 0 ? 62 : 48, lightness);
+  return hex_of_hsl(hue, request % 2 == 0 ? 0.60 : 0.48, kLightness[request % 3] - darker);
 }
 
 /// 1, 2 or 5 times a power of ten, so that about eight of them make `range`.
@@ -115,7 +126,7 @@ class Gantt {
                                   {"patternUnits", "userSpaceOnUse"},
                                   {"patternTransform", "rotate(45)"}});
     add(pattern, "rect",
-        {{"width", "2.2"}, {"height", "6"}, {"fill", "#ffffff"}, {"fill-opacity", "0.6"}});
+        {{"width", "2.2"}, {"height", "6"}, {"fill", "#ffffff"}, {"fill-opacity", "0.55"}});
   }
 
   void draw_heading() {
@@ -181,7 +192,7 @@ class Gantt {
       const bool partial = span.partial_slot >= 0;
       pugi::xml_node bar = add_bar(group, x, y, width, bar_height(), colour(span.request));
       if (width > 2.0) {
-        bar.append_attribute("stroke") = partial ? colour(span.request, 26).c_str() : "#ffffff";
+        bar.append_attribute("stroke") = partial ? colour(span.request, 0.26).c_str() : "#ffffff";
         bar.append_attribute("stroke-width") = row_ > 12 ? "1" : "0.5";
       }
       add(bar, "title", {}).text().set(describe(span).c_str());
@@ -268,11 +279,11 @@ class Gantt {
         {{"cx", px(x)},
          {"cy", px(y)},
          {"r", row_ > 12 ? "2.5" : "1.2"},
-         {"fill", colour(span.request, 26)}});
+         {"fill", colour(span.request, 0.26)}});
     add(links, "path",
         {{"d", fmt::format("M{:.2f} {:.2f}H{:.2f}C{:.2f} {:.2f} {:.2f} {:.2f} {:.2f} {:.2f}", x, y,
                            kLeft + kPlotWidth, bend, y, bend, merge_y, kMergeLeft, merge_y)},
-         {"stroke", colour(span.request, 18)},
+         {"stroke", colour(span.request, 0.18)},
          {"stroke-width", row_ > 12 ? "1.4" : "0.8"},
          {"stroke-opacity", row_ > 12 ? "0.85" : "0.55"}});
   }

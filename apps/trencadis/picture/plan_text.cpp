@@ -56,7 +56,7 @@ std::string draw_text(const PlanPicture& picture, int columns) {
   }
   text += fmt::format(
       "        a letter a request (A is the first, after Z again A), lower case: a partial state; "
-      "{} merges\n",
+      "merges: {}\n",
       picture.merges.size());
   return text;
 }
