@@ -18,7 +18,7 @@ inline constexpr int kUnbounded = -1;
 inline constexpr int kWriteThrough = -1;
 
 template <class Int>
-constexpr Int ceil_div(Int a, Int b) {
+TRENCADIS_FN constexpr Int ceil_div(Int a, Int b) {
   return (a + b - 1) / b;
 }
 

@@ -32,21 +32,21 @@ template <class V>
 struct RowTransform {
   template <class P>
   TRENCADIS_FN static void query(const P& p, float* row, int dim, const variant::RowCoord& at) {
-    if constexpr (variant::has_hook<V>(variant::kQueryTransform))
+    if constexpr (variant::kHasHook<V, variant::kQueryTransform>)
       rewrite_row(row, dim, [&](const SourceRow& source, int d) {
         return V::query_transform(p, source, d, at);
       });
   }
   template <class P>
   TRENCADIS_FN static void key(const P& p, float* row, int dim, const variant::KeyCoord& at) {
-    if constexpr (variant::has_hook<V>(variant::kKeyTransform))
+    if constexpr (variant::kHasHook<V, variant::kKeyTransform>)
       rewrite_row(row, dim, [&](const SourceRow& source, int d) {
         return V::key_transform(p, source, d, at);
       });
   }
   template <class P>
   TRENCADIS_FN static void value(const P& p, float* row, int dim, const variant::KeyCoord& at) {
-    if constexpr (variant::has_hook<V>(variant::kValueTransform))
+    if constexpr (variant::kHasHook<V, variant::kValueTransform>)
       rewrite_row(row, dim, [&](const SourceRow& source, int d) {
         return V::value_transform(p, source, d, at);
       });

@@ -74,9 +74,9 @@ struct VariantTiles {
   /// a transform from being vectorised.
   TRENCADIS_FN static void logits(const Args& args, const TileCoord& tile, const int* positions,
                                   int keys, float* s, int stride, bool use_softmax) {
-    if constexpr (variant::has_hook<V>(variant::kLogitsTransform))
+    if constexpr (variant::kHasHook<V, variant::kLogitsTransform>)
       transform_logits(args, tile, positions, keys, s, stride);
-    if constexpr (variant::has_hook<V>(variant::kLogitsMask))
+    if constexpr (variant::kHasHook<V, variant::kLogitsMask>)
       mask_logits(args, tile, positions, keys, s, stride, use_softmax);
   }
 
@@ -131,12 +131,12 @@ constexpr VariantOps make_variant_ops() {
                  .value = nullptr,
                  .logits = nullptr,
                  .output = nullptr};
-  if constexpr (variant::has_hook<V>(variant::kQueryTransform)) ops.query = &Tiles::query;
-  if constexpr (variant::has_hook<V>(variant::kKeyTransform)) ops.key = &Tiles::key;
-  if constexpr (variant::has_hook<V>(variant::kValueTransform)) ops.value = &Tiles::value;
-  if constexpr (variant::has_hook<V>(variant::kLogitsTransform | variant::kLogitsMask))
+  if constexpr (variant::kHasHook<V, variant::kQueryTransform>) ops.query = &Tiles::query;
+  if constexpr (variant::kHasHook<V, variant::kKeyTransform>) ops.key = &Tiles::key;
+  if constexpr (variant::kHasHook<V, variant::kValueTransform>) ops.value = &Tiles::value;
+  if constexpr (variant::kHasHook<V, variant::kLogitsTransform | variant::kLogitsMask>)
     ops.logits = &Tiles::logits;
-  if constexpr (variant::has_hook<V>(variant::kOutputTransform)) ops.output = &Tiles::output;
+  if constexpr (variant::kHasHook<V, variant::kOutputTransform>) ops.output = &Tiles::output;
   return ops;
 }
 

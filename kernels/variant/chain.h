@@ -6,10 +6,10 @@
 
 namespace trencadis::variant {
 
-template <class V>
-inline constexpr bool has_hook(HookSet hook) {
-  return (V::hooks & hook) != 0;
-}
+/// Whether V has any of the hooks. A variable and not a function: device code may not call a
+/// constexpr function of the host.
+template <class V, HookSet kHooks>
+inline constexpr bool kHasHook = (V::hooks & kHooks) != 0;
 
 template <class... Functors>
 struct Chain;
@@ -83,7 +83,7 @@ struct Chain<First, Rest...> {
   template <class P, class Row>
   TRENCADIS_FN static float query_transform(const P& p, const Row& row, int dim,
                                             const RowCoord& at) {
-    if constexpr (has_hook<First>(kQueryTransform)) {
+    if constexpr (kHasHook<First, kQueryTransform>) {
       const detail::QueryTransformedRow<First, P, Row> next{p, row, at};
       return Chain<Rest...>::query_transform(p, next, dim, at);
     } else {
@@ -93,7 +93,7 @@ struct Chain<First, Rest...> {
 
   template <class P, class Row>
   TRENCADIS_FN static float key_transform(const P& p, const Row& row, int dim, const KeyCoord& at) {
-    if constexpr (has_hook<First>(kKeyTransform)) {
+    if constexpr (kHasHook<First, kKeyTransform>) {
       const detail::KeyTransformedRow<First, P, Row> next{p, row, at};
       return Chain<Rest...>::key_transform(p, next, dim, at);
     } else {
@@ -104,7 +104,7 @@ struct Chain<First, Rest...> {
   template <class P, class Row>
   TRENCADIS_FN static float value_transform(const P& p, const Row& row, int dim,
                                             const KeyCoord& at) {
-    if constexpr (has_hook<First>(kValueTransform)) {
+    if constexpr (kHasHook<First, kValueTransform>) {
       const detail::ValueTransformedRow<First, P, Row> next{p, row, at};
       return Chain<Rest...>::value_transform(p, next, dim, at);
     } else {
@@ -114,7 +114,7 @@ struct Chain<First, Rest...> {
 
   template <class P>
   TRENCADIS_FN static float logits_transform(const P& p, float logit, const LogitCoord& at) {
-    if constexpr (has_hook<First>(kLogitsTransform)) logit = First::logits_transform(p, logit, at);
+    if constexpr (kHasHook<First, kLogitsTransform>) logit = First::logits_transform(p, logit, at);
     return Chain<Rest...>::logits_transform(p, logit, at);
   }
 
@@ -122,13 +122,13 @@ struct Chain<First, Rest...> {
   TRENCADIS_FN static bool logits_mask(const P& p, const LogitCoord& at) {
     // A plain & and not &&: a load that is always made vectorises.
     bool keep = true;
-    if constexpr (has_hook<First>(kLogitsMask)) keep = First::logits_mask(p, at);
+    if constexpr (kHasHook<First, kLogitsMask>) keep = First::logits_mask(p, at);
     return keep & Chain<Rest...>::logits_mask(p, at);
   }
 
   template <class P>
   TRENCADIS_FN static float output_transform(const P& p, float value, int dim, const RowCoord& at) {
-    if constexpr (has_hook<First>(kOutputTransform))
+    if constexpr (kHasHook<First, kOutputTransform>)
       value = First::output_transform(p, value, dim, at);
     return Chain<Rest...>::output_transform(p, value, dim, at);
   }

@@ -19,8 +19,8 @@ inline constexpr bool kSame<A, A> = true;
 
 /// A row as a hook must expect it: indexable, with a size, and not a pointer.
 struct AnyRow {
-  float operator[](int dim) const;
-  int size() const;
+  TRENCADIS_FN float operator[](int) const { return 0.0f; }
+  TRENCADIS_FN int size() const { return 0; }
 };
 
 // What each hook is called with. That the call compiles and that its result type is right are two
@@ -117,14 +117,14 @@ struct FunctorCheck {
 #undef TRENCADIS_NEAR_MISSES
 
 #define TRENCADIS_CHECK_HOOK(hook, constant, result, signature)                              \
-  static_assert(!has_hook<V>(constant) || has_##hook<V>,                                     \
+  static_assert(!kHasHook<V, constant> || has_##hook<V>,                                     \
                 "variant: `hooks` lists " #constant ", but the struct has no member `" #hook \
                 "`: is it missing or misspelt?");                                            \
-  static_assert(has_hook<V>(constant) || !has_##hook<V>,                                     \
+  static_assert(kHasHook<V, constant> || !has_##hook<V>,                                     \
                 "variant: the struct has a member `" #hook                                   \
                 "` that `hooks` does not list, so that "                                     \
                 "it would never be called: add " #constant " to `hooks`");                   \
-  static_assert(!has_hook<V>(constant) || !has_##hook<V> || calls_##hook<V, P>,              \
+  static_assert(!kHasHook<V, constant> || !has_##hook<V> || calls_##hook<V, P>,              \
                 "variant: `" #hook                                                           \
                 "` cannot be called: it must be public, static, and `" signature "`");       \
   static_assert(!calls_##hook<V, P> || returns_##hook<V, P, result>,                         \
@@ -155,6 +155,12 @@ struct FunctorCheck {
 #undef TRENCADIS_CHECK_HOOK
 };
 
+/// Without the list every other rule would fail too, and drown the one message that helps.
+template <class V, class P, HookSet kFamily, bool kHasList>
+inline constexpr bool kRulesChecked = false;
+template <class V, class P, HookSet kFamily>
+inline constexpr bool kRulesChecked<V, P, kFamily, true> = sizeof(FunctorCheck<V, P, kFamily>) != 0;
+
 template <class V, class P, HookSet kFamily>
 struct VariantCheck {
   static_assert(__is_class(V) && !__is_final(V),
@@ -162,11 +168,7 @@ struct VariantCheck {
   static_assert(has_hooks<V>,
                 "variant: the struct has no `hooks`: list what it defines, for example `static "
                 "constexpr HookSet hooks = kLogitsTransform | kLogitsMask;`");
-  static constexpr bool kChecked = [] {
-    // Without the list every other rule would fail too, and drown the one message that helps.
-    if constexpr (has_hooks<V>) return sizeof(FunctorCheck<V, P, kFamily>) != 0;
-    return false;
-  }();
+  static constexpr bool kChecked = kRulesChecked<V, P, kFamily, has_hooks<V>>;
 };
 
 template <class... Functors, class P, HookSet kFamily>
@@ -180,7 +182,7 @@ struct VariantCheck<Chain<Functors...>, P, kFamily> {
 /// into a kernel family that can call the hooks of kFamily. Where it does not hold, compilation
 /// stops with the reason.
 template <class V, class P, HookSet kFamily = kAllHooks>
-constexpr void check_variant() {
+TRENCADIS_FN constexpr void check_variant() {
   static_assert(detail::VariantCheck<V, P, kFamily>::kChecked);
 }
 

@@ -1,0 +1,135 @@
+// The generated text, byte for byte. After a change that is meant, write the files anew with
+// TRENCADIS_UPDATE_GOLDEN=1 and read the difference.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "codegen/host_source.h"
+#include "support/expect_error.h"
+#include "support/paths.h"
+
+namespace trencadis::codegen {
+namespace {
+
+std::string golden_path(const std::string& name) {
+  return testing::source_dir() + "/tests/codegen/golden/" + name + ".txt";
+}
+
+void expect_golden(const std::string& name, const Variant& variant) {
+  const std::string text = host_source(variant).text;
+  if (std::getenv("TRENCADIS_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(golden_path(name)) << text;
+    return;
+  }
+  std::ifstream file(golden_path(name));
+  ASSERT_TRUE(file) << golden_path(name) << " is missing: run with TRENCADIS_UPDATE_GOLDEN=1";
+  std::ostringstream expected;
+  expected << file.rdbuf();
+  EXPECT_EQ(text, expected.str());
+}
+
+Variant scaled_bias() {
+  return variants::custom(
+      "Chain<SoftCap, ScaledBias<2>>",
+      "template <int kScale>\n"
+      "struct ScaledBias {\n"
+      "  static constexpr HookSet hooks = kLogitsTransform;\n"
+      "  template <class P>\n"
+      "  TRENCADIS_FN static float logits_transform(const P& p, float logit, const LogitCoord& at) "
+      "{\n"
+      "    return logit + kScale * p.strength * p.bias[at.kv_pos];\n"
+      "  }\n"
+      "};",  // no newline at the end
+      {{"bias", DType::bf16}}, {{"soft_cap", 30.0}, {"strength", 0.5}});
+}
+
+TEST(HostSource, OfPlainAttention) {
+  expect_golden("plain", Variant{});
+}
+
+TEST(HostSource, OfStockFunctors) {
+  expect_golden("stock", variants::softmax({.causal = true,
+                                            .soft_cap = 30.0,
+                                            .alibi = true,
+                                            .document_mask = true,
+                                            .rope = variants::Rope{.explicit_positions = true}}));
+}
+
+TEST(HostSource, OfACustomFunctorInAChain) {
+  expect_golden("custom", scaled_bias());
+}
+
+TEST(HostSource, OfEveryElementType) {
+  expect_golden("element_types", variants::custom("Mine", "struct Mine {};\n",
+                                                  {{"a", DType::f32},
+                                                   {"b", DType::f64},
+                                                   {"c", DType::f16},
+                                                   {"d", DType::bf16},
+                                                   {"e", DType::i32},
+                                                   {"f", DType::i64},
+                                                   {"g", DType::u8}},
+                                                  {{"x", 1}, {"y", 2}}));
+}
+
+TEST(HostSource, DependsOnCodeAndNamesAlone) {
+  // What is an argument at run time must not ask for another compilation.
+  const Variant a = scaled_bias();
+  Variant b = a;
+  b.scalars[1].value = 7.0;
+  b.bounds = {4, 0};
+  b.use_softmax = false;
+  EXPECT_EQ(host_source(a).text, host_source(b).text);
+  AttentionSpec small{.head_dim_qk = 64, .dtype_kv = DType::f32, .variant = a};
+  AttentionSpec large{.head_dim_qk = 256, .variant = b};
+  EXPECT_EQ(kernel_source(small, "host").text, kernel_source(large, "host").text);
+
+  b.tensors[0].dtype = DType::f16;
+  EXPECT_NE(host_source(a).text, host_source(b).text);
+}
+
+TEST(HostSource, NamesTheKernelAndWhatItExports) {
+  const jit::KernelSource source = host_source(scaled_bias());
+  EXPECT_EQ(source.name, "cpu_variant_Chain_SoftCap_ScaledBias_2");
+  EXPECT_EQ(source.symbols, (std::vector<std::string>{"trencadis_variant_ops"}));
+  EXPECT_EQ(source.language, jit::Language::host_cpp);
+  Variant deep;
+  deep.functor = "Chain<";
+  for (int i = 0; i < 40; ++i) deep.functor += "Chain<>, ";
+  deep.functor += "Chain<>>";
+  EXPECT_LE(host_source(deep).name.size(), 96u);
+}
+
+TEST(HostSource, LinesOfTheGeneratedPartAreItsOwn) {
+  // After the user's text, "#line N" must name the line that follows it.
+  const std::string text = host_source(scaled_bias()).text;
+  std::istringstream lines(text);
+  std::string line;
+  int number = 0;
+  bool seen = false;
+  while (std::getline(lines, line)) {
+    ++number;
+    if (!line.starts_with("#line") || !line.ends_with("\"generated\"")) continue;
+    EXPECT_EQ(line, "#line " + std::to_string(number + 1) + " \"generated\"");
+    seen = true;
+  }
+  EXPECT_TRUE(seen);
+}
+
+TEST(KernelSource, RefusesWhatItDoesNotGenerate) {
+  testing::expect_error(ErrorKind::not_supported, {"sm_90a", "host"},
+                        [] { kernel_source(AttentionSpec{}, "sm_90a"); });
+  const Variant rope = variants::softmax({.rope = variants::Rope{.rotary_dim = 96}});
+  testing::expect_error(ErrorKind::invalid_argument, {"rope_dim", "96", "head_dim_qk = 64"}, [&] {
+    kernel_source(AttentionSpec{.head_dim_qk = 64, .variant = rope}, "host");
+  });
+  const Variant whole = variants::softmax({.rope = variants::Rope{}});
+  testing::expect_error(ErrorKind::invalid_argument, {"head_dim_qk is 63", "even"}, [&] {
+    kernel_source(AttentionSpec{.head_dim_qk = 63, .variant = whole}, "host");
+  });
+}
+
+}  // namespace
+}  // namespace trencadis::codegen
