@@ -92,7 +92,7 @@ HostTensor kv_documents(const Problem& problem, Random&) {
 HostTensor rope_inv_freq(const Problem& problem, Random&) {
   double rope_dim = problem.spec.head_dim_qk;
   for (const ExtraScalar& scalar : problem.spec.variant.scalars) {
-    if (scalar.name == "rope_dim") rope_dim = scalar.value;
+    if (scalar.name == "rope_dim" && scalar.value > 0) rope_dim = scalar.value;
   }
   std::vector<double> frequencies;
   for (double i = 0; i < rope_dim; i += 2) frequencies.push_back(std::pow(1e4, -i / rope_dim));

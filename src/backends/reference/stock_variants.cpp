@@ -64,10 +64,11 @@ void rotate(double& x, double& y, double angle) {
 }
 
 void add_rope(Hooks& hooks, const Values& values) {
-  const auto pairs = static_cast<std::size_t>(values.scalar("rope_dim")) / 2;
+  const auto rotary_dim = static_cast<std::size_t>(values.scalar("rope_dim"));  // 0: the whole row
   const bool interleaved = values.scalar("rope_interleaved") != 0.0;
   const auto* inv_freq = values.tensor<float>("rope_inv_freq");
   const auto turn = [=](std::span<double> row, std::int64_t position) {
+    const std::size_t pairs = (rotary_dim == 0 ? row.size() : rotary_dim) / 2;
     for (std::size_t i = 0; i < pairs; ++i) {
       const double angle = static_cast<double>(position) * inv_freq[i];
       if (interleaved) {
