@@ -42,9 +42,6 @@ int run(int argc, char** argv) {
   app::add_compile_command(app);
   app::add_cache_command(app);
   app::add_info_command(app);
-  app::add_compile_command(app);
-  app::add_cache_command(app);
-  app::add_info_command(app);
 
   try {
     app.parse(argc, argv);
