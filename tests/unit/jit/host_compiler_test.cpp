@@ -50,11 +50,11 @@ TEST_F(HostCompilerTest, AKernelFindsTheEmbeddedHeadersByTheirPaths) {
 TEST_F(HostCompilerTest, J2_AnotherPathToTheSameCompilerIsTheSameCompiler) {
   HostCompiler usual;
   const std::string usual_path = usual.describe().path;
-  fs::create_symlink(fs::canonical(find_program("c++")), directory_ / "my-compiler");
+  fs::create_symlink(fs::canonical(usual_path), directory_ / "my-compiler");
   const ScopedVariable chosen("TRENCADIS_CXX", (directory_ / "my-compiler").string());
   HostCompiler elsewhere;
   EXPECT_NE(elsewhere.describe().path, usual_path);
-  EXPECT_EQ(elsewhere.identity(), usual.identity());
+  EXPECT_TRUE(elsewhere.identity() == usual.identity());  // the text is long
 }
 
 TEST_F(HostCompilerTest, J2_AnotherVersionOrTargetIsAnotherCompiler) {
