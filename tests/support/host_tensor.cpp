@@ -1,5 +1,6 @@
 #include "support/host_tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -100,6 +101,10 @@ void fill(const TensorView& view, const std::function<double()>& generate) {
 void fill(const TensorView& view, double value) {
   fill(view, [value] { return value; });
 }
+
+HostTensor::HostTensor(const HostTensor& other)
+    : storage_(other.storage_),
+      whole_(storage_.data(), other.whole_.dtype(), other.whole_.shape(), other.whole_.strides()) {}
 
 HostTensor::HostTensor(DType dtype, std::vector<std::int64_t> shape, double value) {
   std::int64_t count = 1;

@@ -30,10 +30,15 @@ std::vector<double> to_doubles(const TensorView& view);
 void fill(const TensorView& view, const std::function<double()>& generate);
 void fill(const TensorView& view, double value);
 
-/// Owns the memory of a contiguous tensor; `view` may be narrowed to a slice of it.
+/// Owns the memory of a contiguous tensor. A copy has memory of its own; views stay valid when the
+/// tensor is moved.
 class HostTensor {
  public:
   HostTensor() = default;
+  HostTensor(const HostTensor& other);
+  HostTensor& operator=(const HostTensor& other) { return *this = HostTensor(other); }
+  HostTensor(HostTensor&&) noexcept = default;
+  HostTensor& operator=(HostTensor&&) noexcept = default;
   /// Every element is `value` (integers: 0 where it is not finite).
   HostTensor(DType dtype, std::vector<std::int64_t> shape, double value = kNan);
 

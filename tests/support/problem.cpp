@@ -26,7 +26,8 @@ std::int64_t blocks_of(const BlockSparse& matrix) {
   return blocks;
 }
 
-/// Calls visit(block, offset in the block) for each token that a block row owns.
+/// Calls visit(row, token of the row, block, offset in the block) for each token that a block row
+/// owns.
 template <class Visit>
 void for_each_owned_token(const BlockSparse& matrix, const Visit& visit) {
   for (std::size_t r = 0; r < matrix.kv_lens.size(); ++r) {
@@ -34,12 +35,45 @@ void for_each_owned_token(const BlockSparse& matrix, const Visit& visit) {
       const std::int64_t entry = matrix.indptr[r] + t / matrix.block_cols;
       const std::int64_t block =
           matrix.indices.empty() ? entry : matrix.indices[static_cast<std::size_t>(entry)];
-      visit(block, t % matrix.block_cols);
+      visit(static_cast<std::int64_t>(r), t, block, t % matrix.block_cols);
     }
   }
 }
 
+void set_tokens(const TensorView& pool, const Problem& problem, const TokenValue& value) {
+  const TensorView blocks =
+      reference::as_blocks(pool, problem.config.layout, problem.matrix.block_cols);
+  for_each_owned_token(
+      problem.matrix, [&](std::int64_t b, std::int64_t j, std::int64_t block, std::int64_t offset) {
+        fill(blocks.select(0, block).select(0, offset), value(b, j));
+      });
+}
+
 }  // namespace
+
+void set_queries(const Problem& problem, double value) {
+  fill(problem.q, value);
+}
+
+void set_keys(const Problem& problem, const TokenValue& value) {
+  set_tokens(problem.k, problem, value);
+}
+
+void set_values(const Problem& problem, const TokenValue& value) {
+  set_tokens(problem.v, problem, value);
+}
+
+void poison_keys(const Problem& problem, std::int64_t b, std::int64_t begin, std::int64_t end,
+                 double value) {
+  for (const TensorView& pool : {problem.k, problem.v}) {
+    const TensorView blocks =
+        reference::as_blocks(pool, problem.config.layout, problem.matrix.block_cols);
+    for_each_owned_token(problem.matrix, [&](std::int64_t row, std::int64_t j, std::int64_t block,
+                                             std::int64_t offset) {
+      if (row == b && j >= begin && j < end) fill(blocks.select(0, block).select(0, offset), value);
+    });
+  }
+}
 
 PlanInput Problem::plan_input() const {
   PlanInput input;
@@ -256,7 +290,7 @@ void ProblemBuilder::make_pool(Problem& problem) {
   }
   const TensorView k = reference::as_blocks(problem.k, config_.layout, block);
   const TensorView v = reference::as_blocks(problem.v, config_.layout, block);
-  for_each_owned_token(problem.matrix, [&](std::int64_t id, std::int64_t offset) {
+  for_each_owned_token(problem.matrix, [&](auto, auto, std::int64_t id, std::int64_t offset) {
     fill(k.select(0, id).select(0, offset), [&] { return normal(); });
     fill(v.select(0, id).select(0, offset), [&] { return normal(); });
   });

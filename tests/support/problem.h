@@ -10,6 +10,7 @@
 #include <trencadis/block_sparse.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -33,8 +34,12 @@ enum class PoolStyle {
   layered,      // layer 1 of [pages, 3, 2, P, H_kv, D]; ragged: as interleaved
 };
 
-/// One run, with everything that it reads. Movable; views stay valid.
+/// One run, with everything that it reads. Movable: views stay valid; a copy's would not.
 struct Problem {
+  Problem() = default;
+  Problem(Problem&&) = default;
+  Problem& operator=(Problem&&) = default;
+
   AttentionSpec spec;
   AttentionConfig config;
   std::vector<std::int64_t> qo_indptr;  // [B + 1]
@@ -114,6 +119,17 @@ class ProblemBuilder {
   std::optional<reference::Hooks> hooks_;
   std::mt19937_64 random_{1};
 };
+
+/// Every lane of a row of q, k or v becomes value(...). `b` is a request, `j` a token of it; the
+/// problem's matrix is a page table or ragged.
+void set_queries(const Problem& problem, double value);
+using TokenValue = std::function<double(std::int64_t b, std::int64_t j)>;
+void set_keys(const Problem& problem, const TokenValue& value);
+void set_values(const Problem& problem, const TokenValue& value);
+
+/// Keys and values of tokens [begin, end) of request b become `value`: memory that was freed.
+void poison_keys(const Problem& problem, std::int64_t b, std::int64_t begin, std::int64_t end,
+                 double value);
 
 /// A random extra tensor of a stock variant, by name. Throws std::invalid_argument for a name that
 /// stock variants do not use: give that one to the builder.

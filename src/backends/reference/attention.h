@@ -32,12 +32,12 @@ using RowHook = std::function<void(std::span<double> row, const At& at)>;
 
 /// What a variant changes; an empty function changes nothing.
 struct Hooks {
-  RowHook query;   // [D_qk], before sm_scale
-  RowHook key;     // [D_qk]
-  RowHook value;   // [D_vo]
-  RowHook output;  // [D_vo], normalised
-  std::function<double(double logit, const At& at)> logit;
-  std::function<bool(const At& at)> mask;  // true keeps
+  RowHook query{};   // [D_qk], before sm_scale
+  RowHook key{};     // [D_qk]
+  RowHook value{};   // [D_vo]
+  RowHook output{};  // [D_vo], normalised
+  std::function<double(double logit, const At& at)> logit{};
+  std::function<bool(const At& at)> mask{};  // true keeps
 };
 
 struct Problem {
