@@ -38,7 +38,7 @@ template <int R>
 void GemmBlock(const GemmTask& task, int row, int panel) {
   const F d;
   const float* a = task.a + row * task.a_stride;
-  const float* b = task.b + static_cast<std::int64_t>(panel) * task.depth * kPanelWidth;
+  const float* b = task.b + panel * panel_stride(task.depth, kPanelWidth);
   float* c = task.c + row * task.c_stride + panel * kPanelWidth;
 
   VF acc[R][kPanelVectors];
@@ -120,12 +120,19 @@ HWY_INLINE void TransposeFour(VF k0, VF k1, VF k2, VF k3, float* out) {
               kBlock);
 }
 
+/// Touches four rows: packing is where memory is met, so it also asks for what is packed next.
+HWY_INLINE void PrefetchFour(const NextRows& next, int first) {
+  for (int i = first; i < first + 4 && i < next.count; ++i)
+    for (int offset = 0; offset < next.row_bytes; offset += 64)
+      __builtin_prefetch(static_cast<const char*>(next.rows[i]) + offset, 0, /*locality=*/2);
+}
+
 template <class T>
-void PackKeys(const void* const* rows, int count, int dim, float* panels) {
+void PackKeys(const void* const* rows, int count, int dim, float* panels, const NextRows& next) {
   using Bits = typename T::Bits;
   for (int key = 0; key < round_up(count, kPanelWidth); key += 4) {
-    float* out = panels + static_cast<std::int64_t>(key / kPanelWidth) * dim * kPanelWidth +
-                 key % kPanelWidth;
+    float* out = panels + key / kPanelWidth * panel_stride(dim, kPanelWidth) + key % kPanelWidth;
+    PrefetchFour(next, key);
     const Bits* k[4];
     for (int j = 0; j < 4; ++j)
       k[j] = key + j < count ? static_cast<const Bits*>(rows[key + j]) : nullptr;
@@ -139,16 +146,17 @@ void PackKeys(const void* const* rows, int count, int dim, float* panels) {
 }
 
 template <class T>
-void PackValues(const void* const* rows, int count, int depth, int dim, float* panels) {
+void PackValues(const void* const* rows, int count, int dim, float* panels, const NextRows& next) {
   using Bits = typename T::Bits;
   const F d;
-  const std::int64_t panel_size = static_cast<std::int64_t>(depth) * kPanelWidth;
-  for (int key = 0; key < depth; ++key) {
-    const Bits* v = key < count ? static_cast<const Bits*>(rows[key]) : nullptr;
+  const std::int64_t panel_size = panel_stride(count, kPanelWidth);
+  for (int key = 0; key < count; ++key) {
+    if (key % 4 == 0) PrefetchFour(next, key);
+    const auto* v = static_cast<const Bits*>(rows[key]);
     float* out = panels + key * kPanelWidth;
     for (int i = 0; i < dim; i += kPanelWidth, out += panel_size)
       for (int j = 0; j < kPanelWidth; j += kLanes)
-        hn::StoreU(v != nullptr ? LoadNatural(T(), v + i + j) : hn::Zero(d), d, out + j);
+        hn::Store(LoadNatural(T(), v + i + j), d, out + j);
   }
 }
 

@@ -58,20 +58,27 @@ class KvSource {
     });
   }
 
+  /// Bytes from a row of one head to the same token's row of the next.
+  std::int64_t key_head_bytes() const { return keys_.head; }
+  std::int64_t value_head_bytes() const { return values_.head; }
+  /// True where the heads of a token are nearer than the tokens of a head.
+  bool heads_adjacent() const { return keys_.head <= keys_.token; }
+
   /// True where a token's logical position is its index in the storage.
   bool in_order() const { return bsr_.positions == nullptr; }
 
  private:
-  /// Byte strides of one head of a pool.
+  /// One head of a pool; strides in bytes.
   struct Pool {
     const char* base;
-    std::int64_t page, token;
+    std::int64_t page, token, head;
   };
 
   static Pool pool_of(const void* data, contract::Storage type, std::int64_t page,
                       std::int64_t token, std::int64_t head, int kv_head) {
     const std::int64_t bytes = size_of(type);
-    return {static_cast<const char*>(data) + kv_head * head * bytes, page * bytes, token * bytes};
+    return {static_cast<const char*>(data) + kv_head * head * bytes, page * bytes, token * bytes,
+            head * bytes};
   }
 
   /// Calls fn(entry of `indices`, token in the block, tokens) for each block that [begin, end)

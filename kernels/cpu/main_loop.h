@@ -25,17 +25,31 @@ namespace trencadis::cpu {
 /// From this many rows on, packing pays for itself.
 inline constexpr int kPackedRows = 12;
 
+/// KV heads [first, first + count) of a work item, and where each leaves its result: a partial
+/// slot, or kWriteThrough.
+struct HeadRange {
+  int first;
+  int count;
+  const std::int32_t* slots;  // [count]
+};
+
 class MainLoop {
  public:
   MainLoop(const Launch& launch, Scratch& scratch) : launch_(launch), scratch_(scratch) {}
 
-  /// Attends the rows of `block` to storage tokens [item.kv_begin, item.kv_end) for one KV head and
-  /// writes the final rows, or the partial state of `slot` where that is not kWriteThrough.
+  /// Heads that run() takes at once for a block of `rows` rows.
+  static int max_heads(const Launch& launch, int rows) {
+    const bool streams = rows < kPackedRows && !launch.stage_keys && !launch.stage_values;
+    return streams ? kMaxTileRows / rows : 1;
+  }
+
+  /// Attends the rows of `block` to storage tokens [item.kv_begin, item.kv_end) for each of the
+  /// heads and writes the final rows or the partial states.
   void run(const contract::RowBlock& block, const contract::TileClass& tile_class,
-           const contract::WorkItem& item, int kv_head, std::int64_t slot) {
-    begin(block, kv_head);
+           const contract::WorkItem& item, const HeadRange& heads) {
+    begin(block, heads);
     load_queries();
-    const KvSource source(launch_.params, block.block_row, kv_head);
+    const KvSource source(launch_.params, block.block_row, heads.first);
     const int keys_per_tile = std::min<int>(tile_class.kv_tokens, kMaxTileKeys);
     const auto [first, last] = visible_storage(source, item);
     KvTile* now = &scratch_.tiles[0];
@@ -47,7 +61,7 @@ class MainLoop {
       attend_tile(source, *now, *next);
       std::swap(now, next);
     }
-    finish(slot);
+    finish(heads);
   }
 
  private:
@@ -57,38 +71,51 @@ class MainLoop {
   const Microkernels& simd() const { return launch_.simd; }
   const contract::AttentionParams& params() const { return launch_.params; }
 
-  void begin(const contract::RowBlock& block, int kv_head) {
-    tile_ = launch_.tile_coord(block, kv_head);
+  void begin(const contract::RowBlock& block, const HeadRange& heads) {
+    tile_ = launch_.tile_coord(block, heads.first);
+    heads_ = heads.count;
+    rows_ = tile_.rows * heads_;
     packed_ = tile_.rows >= kPackedRows;
-    for (int r = 0; r < tile_.rows; ++r) {
+    for (int r = 0; r < rows_; ++r) {
       scratch_.row_max[r] = -kInfinity;
       scratch_.row_sum[r] = 0.0f;
       scratch_.rescale[r] = 1.0f;
     }
-    std::fill_n(scratch_.o, std::int64_t{tile_.rows} * launch_.dim_vo, 0.0f);
+    std::fill_n(scratch_.o, std::int64_t{rows_} * launch_.dim_vo, 0.0f);
   }
+
+  /// Calls fn(coordinates of one head, its first row in scratch).
+  template <class Fn>
+  void for_each_head(Fn fn) const {
+    TileCoord tile = tile_;
+    for (int h = 0; h < heads_; ++h, ++tile.kv_head) fn(tile, h * tile.rows);
+  }
+
+  static float* row(float* rows, int r, int stride) { return rows + std::int64_t{r} * stride; }
 
   // --- queries ---------------------------------------------------------------------------------
 
   void load_queries() {
     const contract::AttentionParams& p = params();
     const int dim = launch_.dim_qk;
-    for (int r = 0; r < tile_.rows; ++r) {
-      float* row = scratch_.q + std::int64_t{r} * dim;
-      const RowAddress at = launch_.row_address(tile_, r);
-      const std::int64_t offset = at.token * p.q_stride_token + at.head * p.q_stride_head;
-      simd().load_row[index(p.q_type)](static_cast<const char*>(p.q) + offset * size_of(p.q_type),
-                                       p.head_dim_qk, row);
-      std::fill(row + p.head_dim_qk, row + dim, 0.0f);
-    }
-    if (launch_.variant.query != nullptr)
-      launch_.variant.query(p.variant, tile_, scratch_.q, p.head_dim_qk, dim);
-    for (int r = 0; r < tile_.rows; ++r) {
-      float* row = scratch_.q + std::int64_t{r} * dim;
-      simd().scale(row, dim, p.sm_scale);
+    for_each_head([&](const TileCoord& tile, int first) {
+      for (int r = 0; r < tile.rows; ++r) {
+        float* q = row(scratch_.q, first + r, dim);
+        const RowAddress at = launch_.row_address(tile, r);
+        const std::int64_t offset = at.token * p.q_stride_token + at.head * p.q_stride_head;
+        simd().load_row[index(p.q_type)](static_cast<const char*>(p.q) + offset * size_of(p.q_type),
+                                         p.head_dim_qk, q);
+        std::fill(q + p.head_dim_qk, q + dim, 0.0f);
+      }
+      if (launch_.variant.query != nullptr)
+        launch_.variant.query(p.variant, tile, row(scratch_.q, first, dim), p.head_dim_qk, dim);
+    });
+    for (int r = 0; r < rows_; ++r) {
+      float* q = row(scratch_.q, r, dim);
+      simd().scale(q, dim, p.sm_scale);
       if (packed_ || launch_.key_storage == Storage::f32) continue;
-      simd().to_load_order[index(launch_.key_storage)](row, dim, scratch_.row);
-      std::copy_n(scratch_.row, dim, row);
+      simd().to_load_order[index(launch_.key_storage)](q, dim, scratch_.row);
+      std::copy_n(scratch_.row, dim, q);
     }
   }
 
@@ -128,11 +155,13 @@ class MainLoop {
     if (positions[0] >= bottom.first && positions[count - 1] <= top.last) return false;
     for (int r = 0; r < tile_.rows; ++r) {
       const Range range = visible(r);
-      float* s = scratch_.s + std::int64_t{r} * kMaxTileKeys;
       const auto begin = std::lower_bound(positions, positions + count, range.first) - positions;
       const auto end = std::upper_bound(positions, positions + count, range.last) - positions;
-      std::fill(s, s + begin, hidden);
-      std::fill(s + std::max(begin, end), s + count, hidden);
+      for (int h = 0; h < heads_; ++h) {
+        float* s = row(scratch_.s, h * tile_.rows + r, kMaxTileKeys);
+        std::fill(s, s + begin, hidden);
+        std::fill(s + std::max(begin, end), s + count, hidden);
+      }
     }
     return true;
   }
@@ -141,20 +170,24 @@ class MainLoop {
 
   void attend_tile(const KvSource& source, const KvTile& now, const KvTile& next) {
     source.positions(now.begin, now.begin + now.count, scratch_.positions);
-    score(now);
+    score(source, now);
     const float hidden = params().use_softmax != 0 ? -kInfinity : 0.0f;
     if (launch_.variant.logits != nullptr)
-      launch_.variant.logits(params().variant, tile_, scratch_.positions, now.count, scratch_.s,
-                             kMaxTileKeys, params().use_softmax != 0);
+      for_each_head([&](const TileCoord& tile, int first) {
+        launch_.variant.logits(params().variant, tile, scratch_.positions, now.count,
+                               row(scratch_.s, first, kMaxTileKeys), kMaxTileKeys,
+                               params().use_softmax != 0);
+      });
     const bool bounded = apply_bounds(now.count, hidden);
     weigh(now.count);
     const bool hides = bounded || (launch_.variant.hooks & variant::kLogitsMask) != 0;
-    accumulate(now, next, hides);
+    accumulate(source, now, next, hides);
   }
 
   /// s = q k^T.
-  void score(const KvTile& tile) {
+  void score(const KvSource& source, const KvTile& tile) {
     const int dim = launch_.dim_qk;
+    const int value_bytes = params().head_dim_vo * static_cast<int>(size_of(params().kv_type));
     const void* const* keys = tile.keys;
     if (launch_.stage_keys) {
       stage(keys, tile.count, params().head_dim_qk, dim, scratch_.keys);
@@ -164,35 +197,41 @@ class MainLoop {
       keys = scratch_.staged_rows;
     }
     if (packed_) {
-      simd().pack_keys[index(launch_.key_storage)](keys, tile.count, dim, scratch_.packed);
+      simd().pack_keys[index(launch_.key_storage)](keys, tile.count, dim, scratch_.packed,
+                                                   {tile.values, tile.count, value_bytes});
       const int panels = contract::ceil_div(tile.count, simd().panel_width);
       simd().gemm({scratch_.q, dim, tile_.rows, dim, scratch_.packed, panels, nullptr, scratch_.s,
                    kMaxTileKeys});
       return;
     }
-    const int bytes = params().head_dim_vo * static_cast<int>(size_of(params().kv_type));
-    simd().score[index(launch_.key_storage)]({scratch_.q, dim, tile_.rows, keys, tile.count, dim,
-                                              scratch_.s, kMaxTileKeys, tile.values, tile.count,
-                                              bytes});
+    const PoolRows rows{
+        keys,        tile.count,  heads_,    source.key_head_bytes(), source.heads_adjacent(),
+        value_bytes, tile.values, tile.count};
+    simd().score[index(launch_.key_storage)](
+        {scratch_.q, dim, tile_.rows, dim, scratch_.s, kMaxTileKeys, rows});
   }
 
   /// Logits become weights.
   void weigh(int count) {
     const int padded = round_up(count, simd().panel_width);
     if (params().use_softmax != 0) {
-      simd().softmax({scratch_.s, kMaxTileKeys, tile_.rows, count, padded, scratch_.row_max,
+      simd().softmax({scratch_.s, kMaxTileKeys, rows_, count, padded, scratch_.row_max,
                       scratch_.row_sum, scratch_.rescale});
       return;
     }
-    for (int r = 0; r < tile_.rows; ++r)
-      std::fill_n(scratch_.s + std::int64_t{r} * kMaxTileKeys + count, padded - count, 0.0f);
+    for (int r = 0; r < rows_; ++r)
+      std::fill_n(row(scratch_.s, r, kMaxTileKeys) + count, padded - count, 0.0f);
   }
 
   /// o = o * rescale + s v.
-  void accumulate(const KvTile& tile, const KvTile& next, bool hides) {
+  void accumulate(const KvSource& source, const KvTile& tile, const KvTile& next, bool hides) {
     const int dim = launch_.dim_vo;
+    const int key_bytes = params().head_dim_qk * static_cast<int>(size_of(params().kv_type));
     const void* const* values = tile.values;
-    if (hides) values = without_hidden(values, tile.count);
+    if (hides) {
+      values = without_hidden(values, tile.count);
+      if (values == nullptr) return;
+    }
     if (launch_.stage_values) {
       stage(values, tile.count, params().head_dim_vo, dim, scratch_.values);
       if (launch_.variant.value != nullptr)
@@ -201,27 +240,31 @@ class MainLoop {
       values = scratch_.staged_rows;
     }
     if (packed_) {
-      simd().pack_values[index(launch_.value_storage)](values, tile.count, tile.count, dim,
-                                                       scratch_.packed);
+      simd().pack_values[index(launch_.value_storage)](values, tile.count, dim, scratch_.packed,
+                                                       {next.keys, next.count, key_bytes});
       simd().gemm({scratch_.s, kMaxTileKeys, tile_.rows, tile.count, scratch_.packed,
                    dim / simd().panel_width, scratch_.rescale, scratch_.o, dim});
       return;
     }
-    const int bytes = params().head_dim_qk * static_cast<int>(size_of(params().kv_type));
-    simd().accumulate[index(launch_.value_storage)]({scratch_.s, kMaxTileKeys, tile_.rows, values,
-                                                     tile.count, dim, scratch_.rescale, scratch_.o,
-                                                     dim, next.keys, next.count, bytes});
+    const PoolRows rows{
+        values,    tile.count, heads_,    source.value_head_bytes(), source.heads_adjacent(),
+        key_bytes, next.keys,  next.count};
+    simd().accumulate[index(launch_.value_storage)](
+        {scratch_.s, kMaxTileKeys, tile_.rows, dim, scratch_.rescale, scratch_.o, dim, rows});
   }
 
-  /// Values that no row gives weight to may be garbage, and 0 * NaN is NaN: zeros stand for them.
+  /// Values that no row gives weight to may be garbage, and 0 * NaN is NaN: one that is seen stands
+  /// for them. Null where none is; no state has changed then.
   const void* const* without_hidden(const void* const* values, int count) {
     bool seen[kMaxTileKeys] = {};
-    for (int r = 0; r < tile_.rows; ++r) {
-      const float* weights = scratch_.s + std::int64_t{r} * kMaxTileKeys;
+    for (int r = 0; r < rows_; ++r) {
+      const float* weights = row(scratch_.s, r, kMaxTileKeys);
       for (int c = 0; c < count; ++c) seen[c] |= weights[c] != 0.0f;
     }
+    const bool* first = std::find(seen, seen + count, true);
+    if (first == seen + count) return nullptr;
     for (int c = 0; c < count; ++c)
-      scratch_.visible_values[c] = seen[c] ? values[c] : static_cast<const void*>(scratch_.zeros);
+      scratch_.visible_values[c] = seen[c] ? values[c] : values[first - seen];
     return scratch_.visible_values;
   }
 
@@ -236,24 +279,31 @@ class MainLoop {
 
   // --- output ----------------------------------------------------------------------------------
 
-  void finish(std::int64_t slot) {
+  void finish(const HeadRange& heads) {
+    const int dim = launch_.dim_vo;
     if (!packed_ && launch_.value_storage != Storage::f32) {
-      for (int r = 0; r < tile_.rows; ++r) {
-        float* row = scratch_.o + std::int64_t{r} * launch_.dim_vo;
-        simd().from_load_order[index(launch_.value_storage)](row, launch_.dim_vo, scratch_.row);
-        std::copy_n(scratch_.row, launch_.dim_vo, row);
+      for (int r = 0; r < rows_; ++r) {
+        float* o = row(scratch_.o, r, dim);
+        simd().from_load_order[index(launch_.value_storage)](o, dim, scratch_.row);
+        std::copy_n(scratch_.row, dim, o);
       }
     }
-    const RowStates states{scratch_.o, scratch_.row_max, scratch_.row_sum};
-    if (slot == contract::kWriteThrough)
-      write_final(launch_, tile_, states);
-    else
-      write_partial(launch_, tile_, states, slot);
+    for_each_head([&](const TileCoord& tile, int first) {
+      const RowStates states{row(scratch_.o, first, dim), scratch_.row_max + first,
+                             scratch_.row_sum + first};
+      const std::int32_t slot = heads.slots[tile.kv_head - heads.first];
+      if (slot == contract::kWriteThrough)
+        write_final(launch_, tile, states);
+      else
+        write_partial(launch_, tile, states, slot);
+    });
   }
 
   const Launch& launch_;
   Scratch& scratch_;
-  TileCoord tile_{};
+  TileCoord tile_{};  // of the first head
+  int heads_ = 1;
+  int rows_ = 0;  // of all heads
   bool packed_ = false;
 };
 

@@ -15,42 +15,53 @@ namespace trencadis::cpu {
 
 inline constexpr int kNumStorages = 3;  // contract::Storage
 
-/// Short query tiles (decode) meet keys and values where they lie, one pointer a token.
-///
+/// Rows of the pool that a short query tile (decode) meets where they lie: token i of head h is at
+/// tokens[i] + h * head_bytes. Several KV heads of a token are read together, because in the usual
+/// layout they lie side by side, and memory read in order is twice as fast.
+struct PoolRows {
+  const void* const* tokens;  // [count] rows of the first head
+  int count;
+  int heads;
+  std::int64_t head_bytes;
+  bool heads_adjacent;  // heads of a token are nearer than tokens of a head (NHD)
+  int row_bytes;
+  const void* const* next;  // [next_count] tokens that are read after these: to be prefetched
+  int next_count;
+};
+
 /// "Load order" is the order in which lanes come out of a storage type: for bf16 a vector splits
 /// into its even and its odd elements, which costs two instructions instead of four, so q is
 /// permuted once to match and o is permuted back once.
 struct ScoreTask {
-  const float* q;  // [rows, dim] in load order, scaled
+  const float* q;  // [heads, rows, dim] in load order, scaled
   std::int64_t q_stride;
-  int rows;
-  const void* const* keys;  // [key_count] rows of dim elements
-  int key_count;
+  int rows;  // of each head
   int dim;   // padded
-  float* s;  // [rows, key_count] logits
+  float* s;  // [heads, rows, keys.count] logits
   std::int64_t s_stride;
-  const void* const* prefetch;  // [prefetch_count] rows that are read next; one is touched a key
-  int prefetch_count;
-  int prefetch_bytes;  // of a row
+  PoolRows keys;
 };
 
+/// o = o * rescale + p v. With values.count = 0 nothing is done.
 struct AccumulateTask {
-  const float* p;  // [rows, key_count] weights
+  const float* p;  // [heads, rows, values.count] weights
   std::int64_t p_stride;
-  int rows;
-  const void* const* values;  // [key_count] rows of dim elements
-  int key_count;
+  int rows;              // of each head
   int dim;               // padded
-  const float* rescale;  // [rows]: o = o * rescale + p v
-  float* o;              // [rows, dim] in load order
+  const float* rescale;  // [heads, rows]
+  float* o;              // [heads, rows, dim] in load order
   std::int64_t o_stride;
-  const void* const* prefetch;
-  int prefetch_count;
-  int prefetch_bytes;
+  PoolRows values;
 };
+
+/// Floats from one packed panel to the next: a cache line more than its [depth, width], so that the
+/// panels of a tile, whose size is a power of two, do not all fall on the same sets of the cache.
+constexpr std::int64_t panel_stride(int depth, int width) {
+  return std::int64_t{depth} * width + 16;
+}
 
 /// c [rows, panels * panel_width] = a [rows, depth] * b + c * rescale, b in panels
-/// [panels, depth, panel_width]. A null rescale means that c is overwritten.
+/// [panels, depth, panel_width] of panel_stride. A null rescale means that c is overwritten.
 struct GemmTask {
   const float* a;
   std::int64_t a_stride;
@@ -61,6 +72,13 @@ struct GemmTask {
   const float* rescale;  // [rows] or null
   float* c;
   std::int64_t c_stride;
+};
+
+/// Rows that will be packed next: to be prefetched.
+struct NextRows {
+  const void* const* rows;  // [count]
+  int count;
+  int row_bytes;
 };
 
 /// One step of the online softmax over a tile of logits s [rows, cols].
@@ -95,10 +113,11 @@ struct Microkernels {
 
   /// Transposes keys [count] of dim elements into panels [ceil(count / w), dim, w]; missing columns
   /// of the last panel are zeros.
-  void (*pack_keys[kNumStorages])(const void* const* rows, int count, int dim, float* panels);
-  /// Values [count] of dim elements into panels [dim / w, depth, w]; rows [count, depth) are zeros.
-  void (*pack_values[kNumStorages])(const void* const* rows, int count, int depth, int dim,
-                                    float* panels);
+  void (*pack_keys[kNumStorages])(const void* const* rows, int count, int dim, float* panels,
+                                  const NextRows& next);
+  /// Values [count] of dim elements into panels [dim / w, count, w].
+  void (*pack_values[kNumStorages])(const void* const* rows, int count, int dim, float* panels,
+                                    const NextRows& next);
   void (*gemm)(const GemmTask&);
 
   void (*softmax)(const SoftmaxTask&);

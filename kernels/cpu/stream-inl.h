@@ -1,6 +1,6 @@
 // Decode and other short query tiles: keys and values are read where they lie in the pool, once,
-// and meet at most four query rows at a time in registers. Bound by memory, so the rows that come
-// next are prefetched here.
+// and meet at most four query rows at a time in registers. Bound by memory, so the order in which
+// rows are read, and prefetched, is what matters here.
 #if defined(TRENCADIS_CPU_STREAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRENCADIS_CPU_STREAM_INL_H_
 #undef TRENCADIS_CPU_STREAM_INL_H_
@@ -21,26 +21,39 @@ namespace trencadis::cpu::HWY_NAMESPACE {
 inline constexpr int kCacheLine = 64;
 /// Query rows that share one load of a key.
 inline constexpr int kStreamRows = 4;
-/// Keys or values between two rounds over the output row.
-inline constexpr int kValueBlock = 8;
+/// Tokens that all heads and rows are done with before the next are touched.
+inline constexpr int kTokenBlock = 8;
 
-/// Touches row i of the rows to come. Into the second-level cache: rows of one head lie a whole
-/// token apart, often a power of two, and would evict one another from the first.
-HWY_INLINE void PrefetchRow(const void* const* rows, int count, int bytes, int i) {
-  if (i >= count) return;
-  const char* row = static_cast<const char*>(rows[i]);
-  for (int offset = 0; offset < bytes; offset += kCacheLine)
+/// Touches the n-th row of the block of tokens after the one at `token`, n < kTokenBlock * heads,
+/// counted in the order in which they lie in memory, so that the hardware's own prefetcher sees a
+/// stream. The caller spreads the calls over its arithmetic: a burst of them fills the miss buffers
+/// and stalls it. Into the second-level cache, as the block may be larger than the first.
+HWY_INLINE void PrefetchAhead(const PoolRows& rows, int token, int n) {
+  const int in_block = rows.heads_adjacent ? n / rows.heads : n % kTokenBlock;
+  const int head = rows.heads_adjacent ? n % rows.heads : n / kTokenBlock;
+  const int ahead = token + kTokenBlock + in_block;
+  if (ahead - rows.count >= rows.next_count) return;
+  const void* first = ahead < rows.count ? rows.tokens[ahead] : rows.next[ahead - rows.count];
+  const char* row = static_cast<const char*>(first) + head * rows.head_bytes;
+  for (int offset = 0; offset < rows.row_bytes; offset += kCacheLine)
     __builtin_prefetch(row + offset, /*rw=*/0, /*locality=*/2);
 }
 
-/// Logits of R rows and K keys. R * K accumulators: eight hide the latency of two FMA ports.
+template <class T>
+HWY_INLINE const typename T::Bits* RowOf(const PoolRows& rows, int token, int head) {
+  const auto* first = static_cast<const char*>(rows.tokens[token]);
+  return reinterpret_cast<const typename T::Bits*>(first + head * rows.head_bytes);
+}
+
+/// Logits of R rows of one head and K keys. R * K accumulators: eight hide the latency of two FMA
+/// ports.
 template <int R, int K, class T>
-HWY_INLINE void ScoreBlock(const ScoreTask& task, int row, int key) {
+HWY_INLINE void ScoreBlock(const ScoreTask& task, int head, int row, int key) {
   using Bits = typename T::Bits;
   static_assert(R * K % 4 == 0 || K == 2);
-  const float* q = task.q + row * task.q_stride;
+  const float* q = task.q + (head * task.rows + row) * task.q_stride;
   const Bits* keys[K];
-  for (int k = 0; k < K; ++k) keys[k] = static_cast<const Bits*>(task.keys[key + k]);
+  for (int k = 0; k < K; ++k) keys[k] = RowOf<T>(task.keys, key + k, head);
 
   VF acc[R][K];
   for (int r = 0; r < R; ++r)
@@ -56,7 +69,7 @@ HWY_INLINE void ScoreBlock(const ScoreTask& task, int row, int key) {
     }
   }
 
-  float* s = task.s + row * task.s_stride + key;
+  float* s = task.s + (head * task.rows + row) * task.s_stride + key;
   const hn::FixedTag<float, 4> d4;
   if constexpr (K % 4 == 0) {
     for (int r = 0; r < R; ++r)
@@ -76,74 +89,77 @@ HWY_INLINE void ScoreBlock(const ScoreTask& task, int row, int key) {
 
 /// One row and one key: what is left over.
 template <class T>
-HWY_INLINE void ScoreOne(const ScoreTask& task, int row, int key) {
-  using Bits = typename T::Bits;
-  const float* q = task.q + row * task.q_stride;
-  const Bits* k = static_cast<const Bits*>(task.keys[key]);
+HWY_INLINE void ScoreOne(const ScoreTask& task, int head, int row, int key) {
+  const float* q = task.q + (head * task.rows + row) * task.q_stride;
+  const auto* k = RowOf<T>(task.keys, key, head);
   VF a = hn::Zero(F()), b = hn::Zero(F());
   for (int i = 0; i < task.dim; i += kPair) {
     const Pair x = LoadPair(T(), k + i);
     a = hn::MulAdd(hn::LoadU(F(), q + i), x.a, a);
     b = hn::MulAdd(hn::LoadU(F(), q + i + kLanes), x.b, b);
   }
-  task.s[row * task.s_stride + key] = hn::GetLane(hn::SumOfLanes(F(), hn::Add(a, b)));
+  task.s[(head * task.rows + row) * task.s_stride + key] =
+      hn::GetLane(hn::SumOfLanes(F(), hn::Add(a, b)));
 }
 
 template <int R, int K, class T>
-HWY_INLINE void ScoreRows(const ScoreTask& task, int row, int key, int keys) {
+HWY_INLINE void ScoreRows(const ScoreTask& task, int head, int row, int key, int keys) {
   int k = key;
-  for (; k + K <= key + keys; k += K) ScoreBlock<R, K, T>(task, row, k);
+  for (; k + K <= key + keys; k += K) {
+    if (row == 0)
+      for (int j = 0; j < K; ++j) PrefetchAhead(task.keys, key, head * kTokenBlock + k - key + j);
+    ScoreBlock<R, K, T>(task, head, row, k);
+  }
   for (; k < key + keys; ++k)
-    for (int r = 0; r < R; ++r) ScoreOne<T>(task, row + r, k);
+    for (int r = 0; r < R; ++r) ScoreOne<T>(task, head, row + r, k);
 }
 
-/// All rows meet a block of keys while it is in the first-level cache.
 template <class T>
-void Score(const ScoreTask& task) {
-  for (int key = 0; key < task.key_count; key += kValueBlock) {
-    const int keys = HWY_MIN(kValueBlock, task.key_count - key);
-    for (int k = 0; k < keys; ++k)
-      PrefetchRow(task.prefetch, task.prefetch_count, task.prefetch_bytes, key + k);
-    int row = 0;
-    for (; row + kStreamRows <= task.rows; row += kStreamRows)
-      ScoreRows<4, 2, T>(task, row, key, keys);
-    switch (task.rows - row) {
-      case 3:
-        ScoreRows<3, 2, T>(task, row, key, keys);
-        break;
-      case 2:
-        ScoreRows<2, 4, T>(task, row, key, keys);
-        break;
-      case 1:
-        ScoreRows<1, 8, T>(task, row, key, keys);
-        break;
-      default:
-        break;
-    }
+HWY_INLINE void ScoreHead(const ScoreTask& task, int head, int key, int keys) {
+  int row = 0;
+  for (; row + kStreamRows <= task.rows; row += kStreamRows)
+    ScoreRows<kStreamRows, 2, T>(task, head, row, key, keys);
+  switch (task.rows - row) {
+    case 3:
+      return ScoreRows<3, 2, T>(task, head, row, key, keys);
+    case 2:
+      return ScoreRows<2, 4, T>(task, head, row, key, keys);
+    case 1:
+      return ScoreRows<1, 8, T>(task, head, row, key, keys);
+    default:
+      return;
   }
 }
 
-/// o[R rows] += p[R, keys] * v over the whole row of the values [key, key + keys).
-template <int R, class T, bool kRescale>
-HWY_INLINE void AccumulateRows(const AccumulateTask& task, int row, int key, int keys) {
-  using Bits = typename T::Bits;
+template <class T>
+void Score(const ScoreTask& task) {
+  for (int key = 0; key < task.keys.count; key += kTokenBlock) {
+    const int keys = HWY_MIN(kTokenBlock, task.keys.count - key);
+    for (int head = 0; head < task.keys.heads; ++head) ScoreHead<T>(task, head, key, keys);
+  }
+}
+
+/// o[R rows] += p[R, keys] * v over the whole row of the values [key, key + keys) of one head.
+template <int R, class T>
+HWY_INLINE void AccumulateRows(const AccumulateTask& task, int head, int row, int key, int keys) {
   const F d;
-  const float* p = task.p + row * task.p_stride + key;
-  float* o = task.o + row * task.o_stride;
-  const void* const* values = task.values + key;
+  const int first = head * task.rows + row;
+  const float* p = task.p + first * task.p_stride + key;
+  float* o = task.o + first * task.o_stride;
+  const typename T::Bits* values[kTokenBlock];
+  for (int k = 0; k < keys; ++k) values[k] = RowOf<T>(task.values, key + k, head);
+  int prefetched = row == 0 ? 0 : kTokenBlock;
   for (int i = 0; i < task.dim; i += kPair) {
+    for (const int due = kTokenBlock * (i + kPair) / task.dim; prefetched < due; ++prefetched)
+      PrefetchAhead(task.values, key, head * kTokenBlock + prefetched);
     VF a[R], b[R];
     for (int r = 0; r < R; ++r) {
-      a[r] = hn::LoadU(d, o + r * task.o_stride + i);
-      b[r] = hn::LoadU(d, o + r * task.o_stride + i + kLanes);
-      if constexpr (kRescale) {
-        const VF factor = hn::Set(d, task.rescale[row + r]);
-        a[r] = hn::Mul(a[r], factor);
-        b[r] = hn::Mul(b[r], factor);
-      }
+      const VF factor = hn::Set(d, key == 0 ? task.rescale[first + r] : 1.0f);
+      a[r] = hn::Mul(hn::LoadU(d, o + r * task.o_stride + i), factor);
+      b[r] = hn::Mul(hn::LoadU(d, o + r * task.o_stride + i + kLanes), factor);
     }
     for (int k = 0; k < keys; ++k) {
-      const Pair v = LoadPair(T(), static_cast<const Bits*>(values[k]) + i);
+      const Pair v = LoadPair(T(), values[k] + i);
       for (int r = 0; r < R; ++r) {
         const VF weight = hn::Set(d, p[r * task.p_stride + k]);
         a[r] = hn::MulAdd(weight, v.a, a[r]);
@@ -157,18 +173,18 @@ HWY_INLINE void AccumulateRows(const AccumulateTask& task, int row, int key, int
   }
 }
 
-template <class T, bool kRescale>
-HWY_INLINE void AccumulateBlock(const AccumulateTask& task, int key, int keys) {
+template <class T>
+HWY_INLINE void AccumulateHead(const AccumulateTask& task, int head, int key, int keys) {
   int row = 0;
   for (; row + kStreamRows <= task.rows; row += kStreamRows)
-    AccumulateRows<4, T, kRescale>(task, row, key, keys);
+    AccumulateRows<kStreamRows, T>(task, head, row, key, keys);
   switch (task.rows - row) {
     case 3:
-      return AccumulateRows<3, T, kRescale>(task, row, key, keys);
+      return AccumulateRows<3, T>(task, head, row, key, keys);
     case 2:
-      return AccumulateRows<2, T, kRescale>(task, row, key, keys);
+      return AccumulateRows<2, T>(task, head, row, key, keys);
     case 1:
-      return AccumulateRows<1, T, kRescale>(task, row, key, keys);
+      return AccumulateRows<1, T>(task, head, row, key, keys);
     default:
       return;
   }
@@ -176,14 +192,9 @@ HWY_INLINE void AccumulateBlock(const AccumulateTask& task, int key, int keys) {
 
 template <class T>
 void Accumulate(const AccumulateTask& task) {
-  for (int key = 0; key < task.key_count; key += kValueBlock) {
-    const int keys = HWY_MIN(kValueBlock, task.key_count - key);
-    for (int k = 0; k < keys; ++k)
-      PrefetchRow(task.prefetch, task.prefetch_count, task.prefetch_bytes, key + k);
-    if (key == 0)
-      AccumulateBlock<T, true>(task, key, keys);
-    else
-      AccumulateBlock<T, false>(task, key, keys);
+  for (int key = 0; key < task.values.count; key += kTokenBlock) {
+    const int keys = HWY_MIN(kTokenBlock, task.values.count - key);
+    for (int head = 0; head < task.values.heads; ++head) AccumulateHead<T>(task, head, key, keys);
   }
 }
 

@@ -60,14 +60,16 @@ void CpuExecutor::run(const contract::PlanView& plan, const contract::AttentionP
   arranged.variant = variant_.arrange(params.variant);
   const Launch launch(simd_, variant_.ops(), arranged, plan.header->slot_rows);
 
-  std::atomic<int> next_queue{0};
+  units_.assign(plan, launch, pool_.size());
+
+  std::atomic<std::size_t> next_unit{0};
   std::atomic<int> next_merge{0};
-  const int num_queues = plan.header->num_queues;
+  const std::span<const WorkUnit> units = units_.units();
   const int num_merges = plan.header->num_merges;
   pool_.run([&](int thread) {
     Scratch& scratch = *scratch_[static_cast<std::size_t>(thread)];
-    for (int queue = next_queue.fetch_add(1); queue < num_queues; queue = next_queue.fetch_add(1))
-      run_queue(launch, plan, queue, scratch);
+    for (std::size_t u = next_unit.fetch_add(1); u < units.size(); u = next_unit.fetch_add(1))
+      run_unit(launch, plan, units[u], scratch);
     if (num_merges == 0) return;
     pool_.barrier();  // every partial state is written
     for (int i = next_merge.fetch_add(1); i < num_merges; i = next_merge.fetch_add(1)) {
@@ -77,21 +79,12 @@ void CpuExecutor::run(const contract::PlanView& plan, const contract::AttentionP
   });
 }
 
-void CpuExecutor::run_queue(const Launch& launch, const contract::PlanView& plan, int queue,
-                            Scratch& scratch) {
-  MainLoop loop(launch, scratch);
-  const contract::WorkQueue& work = plan.queues()[queue];
-  for (int s = work.segment_begin; s < work.segment_end; ++s) {
-    const contract::WorkSegment& segment = plan.segments()[s];
-    for (int i = segment.item_begin; i < segment.item_end; ++i) {
-      const contract::WorkItem& item = plan.items()[i];
-      const contract::RowBlock& block = plan.row_blocks()[item.row_block];
-      const std::int64_t slot = item.slot == contract::kWriteThrough
-                                    ? contract::kWriteThrough
-                                    : std::int64_t{segment.slot_base} + item.slot;
-      loop.run(block, plan.header->tile_classes[block.tile_class], item, segment.kv_head, slot);
-    }
-  }
+void CpuExecutor::run_unit(const Launch& launch, const contract::PlanView& plan,
+                           const WorkUnit& unit, Scratch& scratch) {
+  const contract::WorkItem& item = plan.items()[unit.item];
+  const contract::RowBlock& block = plan.row_blocks()[item.row_block];
+  MainLoop(launch, scratch)
+      .run(block, plan.header->tile_classes[block.tile_class], item, units_.heads(unit));
 }
 
 }  // namespace trencadis::cpu

@@ -1,7 +1,8 @@
-// Runs the queues of a plan on a pool of threads.
+// Runs a plan on a pool of threads.
 //
-// The plan says which queue does what, and in which order partial states merge; threads only take
-// whole queues as they become free. The bits of a result therefore do not depend on timing.
+// The plan says what the pieces of work are, where their results go and in which order partial
+// states merge; threads take pieces as they become free (work_units.h). The bits of a result
+// therefore do not depend on timing.
 #pragma once
 
 #include <trencadis/device_limits.h>
@@ -12,6 +13,7 @@
 
 #include "backends/cpu/thread_pool.h"
 #include "backends/cpu/variant_registry.h"
+#include "backends/cpu/work_units.h"
 #include "cpu/launch.h"
 #include "cpu/microkernels.h"
 #include "cpu/scratch.h"
@@ -27,18 +29,20 @@ class CpuExecutor final : public engine::Executor {
 
   const DeviceLimits& limits() const override { return limits_; }
 
-  /// Allocates nothing and does not throw once the plan has been checked. Throws Error(internal) on
-  /// a plan whose tiles are larger than limits() allow.
+  /// Allocates nothing but where a plan is larger than every one before it. Throws Error(internal)
+  /// on a plan whose tiles are larger than limits() allow.
   void run(const contract::PlanView& plan, const contract::AttentionParams& params,
            void* stream) override;
 
  private:
-  void run_queue(const Launch& launch, const contract::PlanView& plan, int queue, Scratch& scratch);
+  void run_unit(const Launch& launch, const contract::PlanView& plan, const WorkUnit& unit,
+                Scratch& scratch);
 
   ResolvedVariant variant_;
   const Microkernels& simd_;
   DeviceLimits limits_;
   ThreadPool pool_;
+  WorkUnits units_;
   std::vector<std::unique_ptr<Scratch>> scratch_;  // one a thread
 };
 

@@ -17,7 +17,7 @@ class AttentionTest : public ::testing::TestWithParam<const cpu::Microkernels*> 
   const cpu::Microkernels& simd() const { return *GetParam(); }
 
   void run(Tensors& t, int q_rows, int kv_tokens = 64, int chunk = 0, int queues = 3) {
-    HandPlan plan(t, q_rows, kv_tokens, chunk, queues);
+    HandPlan plan(t.shape, q_rows, kv_tokens, chunk, queues);
     contract::AttentionParams params = t.params();
     plan.bind(params);
     make_executor(t.shape, simd()).run(plan.view(), params, nullptr);

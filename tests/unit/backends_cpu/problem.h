@@ -157,11 +157,11 @@ struct Tensors {
 };
 
 /// A plan of one tile class: each request's rows in blocks of q_rows, each KV range in chunks of
-/// `chunk` tokens (0: whole), dealt to the queues in turn.
+/// `chunk` tokens (0: whole). Heads share items, and each (item, head) is dealt to the queues in
+/// turn.
 class HandPlan {
  public:
-  HandPlan(const Tensors& t, int q_rows, int kv_tokens, int chunk, int queues) {
-    const Shape& s = t.shape;
+  HandPlan(const Shape& s, int q_rows, int kv_tokens, int chunk, int queues) {
     contract::PlanHeader header{};
     header.num_tile_classes = 1;
     header.tile_classes[0] = {q_rows, kv_tokens};
@@ -174,18 +174,19 @@ class HandPlan {
         const int rows = std::min(q_rows, s.qo_lens[b] * s.group - row);
         blocks_.push_back({static_cast<std::int32_t>(b), static_cast<std::int32_t>(b), row,
                            static_cast<std::uint16_t>(rows), 0, 0});
+        const int length = s.kv_lens[b];
+        const int step = chunk > 0 ? chunk : std::max(1, length);
+        const int parts = std::max(1, (length + step - 1) / step);
+        const auto first = static_cast<std::int32_t>(items_.size());
+        for (int i = 0; i < parts; ++i)
+          items_.push_back({block, i * step, std::min(length, (i + 1) * step),
+                            parts > 1 ? i : contract::kWriteThrough});
         for (int h = 0; h < s.heads_kv; ++h) {
-          const int length = s.kv_lens[b];
-          const int step = chunk > 0 ? chunk : std::max(1, length);
-          const int parts = std::max(1, (length + step - 1) / step);
-          if (parts > 1) merges_.push_back({block, h, header.num_slots, parts});
-          for (int i = 0; i < parts; ++i) {
-            const auto item = static_cast<std::int32_t>(items_.size());
-            items_.push_back({block, i * step, std::min(length, (i + 1) * step),
-                              parts > 1 ? i : contract::kWriteThrough});
-            dealt[turn++ % dealt.size()].push_back({h, item, item + 1, header.num_slots});
-          }
-          if (parts > 1) header.num_slots += parts;
+          for (int i = first; i < first + parts; ++i)
+            dealt[turn++ % dealt.size()].push_back({h, i, i + 1, header.num_slots});
+          if (parts == 1) continue;
+          merges_.push_back({block, h, header.num_slots, parts});
+          header.num_slots += parts;
         }
       }
     for (const auto& queue : dealt) {
