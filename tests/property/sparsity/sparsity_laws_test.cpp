@@ -38,7 +38,7 @@ class Random {
 
 void for_each_case(const std::function<void(Random&)>& law) {
   for (int seed = 0; seed < testing::scaled(kCases) && !::testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Random random(seed);
     law(random);
   }

@@ -1,0 +1,52 @@
+// H1-H2: any group size, and head dims that are right or refused by name.
+#include <fmt/format.h>
+
+#include "failure_cases/case.h"
+
+namespace trencadis::testing {
+namespace {
+
+class HeadGroups : public ::testing::TestWithParam<int> {};
+
+TEST_P(HeadGroups, H1EveryGroupSize) {
+  const int group = GetParam();
+  for (const int dim : {64, 128, 256}) {
+    for (const int kv_heads : {1, 2, 3}) {
+      for (const auto& lengths : {std::vector<Lengths>{{1, 19}, {1, 40}}, {{3, 19}}}) {
+        const Problem problem = ProblemBuilder()
+                                    .heads(group * kv_heads, kv_heads)
+                                    .dims(dim)
+                                    .lengths(lengths)
+                                    .causal()
+                                    .seed(static_cast<std::uint64_t>(group))
+                                    .build();
+        ASSERT_TRUE(close_to_reference(run_engine(problem), problem))
+            << "D " << dim << ", H_kv " << kv_heads << ", l_q " << lengths[0].q;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(FailureCases, HeadGroups,
+                         ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20, 24, 32, 40, 64,
+                                           128),
+                         [](const auto& test) { return fmt::format("g{}", test.param); });
+
+TEST(FailureCases, H2HeadDimsAreRightOrRefusedWithTheSupportedOnes) {
+  for (int dim = 16; dim <= 512; dim += 8) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Problem problem =
+          ProblemBuilder().heads(2, 1).dims(dim).lengths({{1, 37}, {9, 20}}).dtype(dtype).build();
+      try {
+        ASSERT_TRUE(close_to_reference(run_engine(problem), problem)) << "D " << dim;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::not_supported);
+        EXPECT_NE(std::string_view(error.what()).find("supported"), std::string_view::npos)
+            << error.what();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trencadis::testing
