@@ -1,6 +1,7 @@
 #include "planner/even_cut.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace trencadis::planner {
 namespace {
@@ -9,138 +10,178 @@ using contract::MergeGroup;
 using contract::WorkItem;
 using contract::WorkSegment;
 
-/// A point of the line: before KV tile `tile` of item `item` of head `head`.
-struct Point {
-  std::int32_t head;
-  std::int32_t item;
-  std::int32_t tile;
-};
-
 /// The item that holds cost `at` of a head's line: line[item] <= at < line[item + 1]. Written so
 /// that the compiler needs no branch: the searches of a plan are independent and overlap.
-std::int32_t find_item(const Nanoseconds* line, std::int32_t count, Nanoseconds at) {
+std::int32_t find_item(const Nanoseconds* line, std::int32_t num_items, Nanoseconds at) {
   const Nanoseconds* first = line;
-  while (count > 1) {
-    const std::int32_t half = count / 2;
+  for (auto count = static_cast<std::uint32_t>(num_items); count > 1;) {
+    const std::uint32_t half = count >> 1;
     first = first[half] <= at ? first + half : first;
     count -= half;
   }
   return static_cast<std::int32_t>(first - line);
 }
 
-/// Turns the runs between two points into segments, pieces and merges.
-class Writer {
- public:
-  Writer(const HeadWork& work, const TilePolicy* tiles, Schedule& schedule)
-      : work_(work), tiles_(tiles), schedule_(schedule) {
-    schedule_.num_items = work.num_items;
-  }
+}  // namespace
 
-  void queue(Point from, Point to) {
-    if (from.tile > 0) {
-      const bool ends_inside = from.head == to.head && from.item == to.item;
-      piece(from.head, from.item, from.tile, ends_inside ? to.tile : kToTheEnd);
-      if (ends_inside) return;
-      ++from.item;
-    }
+/// Turns the parts of the line between two points into segments and pieces.
+///
+/// Nearly free of branches: a value is always written, and the count says whether it stays. Whether
+/// a cut falls inside an item is as good as random, and a mispredicted branch costs as much as ten
+/// stores. So there must be room for one value more than stays.
+class EvenCut::Writer {
+ public:
+  Writer(const HeadWork& work, Schedule& schedule)
+      : items_(work.items),
+        num_items_(work.num_items),
+        slots_a_head_(work.num_slots),
+        segments_(schedule.segments.room(3 * schedule.num_queues + schedule.num_heads + 1)) {}
+
+  std::int32_t num_segments() const { return num_segments_; }
+  std::int32_t num_pieces() const { return num_pieces_; }
+
+  /// Whole items only: a segment for each head that the part enters.
+  void run(Point from, Point to) {
     for (std::int32_t head = from.head; head <= to.head; ++head) {
-      const std::int32_t end = head == to.head ? to.item : work_.num_items;
-      if (from.item < end) {
-        schedule_.segments.push_back({head, from.item, end, head * work_.num_slots});
-      }
+      const std::int32_t end = head == to.head ? to.item : num_items_;
+      segments_[num_segments_] = {head, from.item, end, head * slots_a_head_};
+      num_segments_ += from.item < end;
       from.item = 0;
     }
-    if (to.tile > 0) piece(to.head, to.item, 0, to.tile);
+  }
+
+  /// The end of the item that `from` lies in, whole items, the start of the item that `to` lies in.
+  void part(Point from, Point to) {
+    if (from.inside() && from.head == to.head && from.item == to.item) {
+      piece(from, from.kv, to.kv, true);
+      return;
+    }
+    piece(from, from.kv, items_[from.item].kv_end, from.inside());
+    from.item += from.inside();
+    run(from, to);
+    piece(to, items_[to.item].kv_begin, to.kv, to.inside());
   }
 
  private:
-  static constexpr std::int32_t kToTheEnd = -1;
-
-  void piece(std::int32_t head, std::int32_t item, std::int32_t first_tile, std::int32_t end_tile) {
-    const WorkItem& whole = work_.items[item];
-    const std::uint8_t tile_class = work_.blocks[whole.row_block].tile_class;
-    const std::int32_t shift = tiles_->kv_shift[tile_class];
-    const std::int32_t slot = schedule_.num_slots++;
-    const std::int32_t own = schedule_.num_items++;
-    work_.items[own] = {
-        .row_block = whole.row_block,
-        .kv_begin = whole.kv_begin + (first_tile << shift),
-        .kv_end = end_tile == kToTheEnd ? whole.kv_end : whole.kv_begin + (end_tile << shift),
-        .slot = 0,
-    };
-    schedule_.segments.push_back({head, own, own + 1, slot});
-    schedule_.slot_rows = std::max(schedule_.slot_rows, tiles_->classes[tile_class].q_rows);
-    if (first_tile == 0) {
-      schedule_.merges.push_back({whole.row_block, head, slot, 1});
-    } else {
-      ++schedule_.merges.back().slot_count;
-    }
+  /// KV range [begin, end) of the item at `at`, if `keep`. Each piece is an item behind the whole
+  /// ones and has a slot, both in the order of the line. Whole items are row blocks, one to one.
+  void piece(Point at, std::int32_t begin, std::int32_t end, bool keep) {
+    const std::int32_t own = num_items_ + num_pieces_;
+    items_[own] = {at.item, begin, end, 0};
+    segments_[num_segments_] = {at.head, own, own + 1, num_pieces_};
+    num_segments_ += keep;
+    num_pieces_ += keep;
   }
 
-  const HeadWork& work_;
-  const TilePolicy* tiles_;
-  Schedule& schedule_;
+  WorkItem* const items_;
+  const std::int32_t num_items_;
+  const std::int32_t slots_a_head_;
+  WorkSegment* const segments_;
+  std::int32_t num_segments_ = 0;
+  std::int32_t num_pieces_ = 0;
 };
 
-/// Places the cuts s, 2 s, 3 s, ... of the line and writes the queue before each.
-template <class Locate>
-void write_queues(const HeadWork& work, Nanoseconds share, Locate locate, Writer writer,
-                  Schedule& schedule) {
-  const Nanoseconds head_cost = work.total();
-  Point from{0, 0, 0};
-  Point to{0, 0, 0};
-  Nanoseconds at = 0;  // of the cut, on the line of head to.head
-  for (std::int32_t q = 0; q < schedule.num_queues; ++q) {
-    schedule.queues[q].segment_begin = static_cast<std::int32_t>(schedule.segments.size());
-    if (from.head < schedule.num_heads) {
-      at += share;
-      while (at >= head_cost && to.head < schedule.num_heads) {
-        at -= head_cost;
-        ++to.head;
-      }
-      to = to.head < schedule.num_heads ? locate(to.head, at) : Point{to.head, 0, 0};
-      writer.queue(from, to);
-      from = to;
-    }
-    schedule.queues[q].segment_end = static_cast<std::int32_t>(schedule.segments.size());
+/// One merge for each (item, head) that is cut. The first cut inside an item makes two pieces of
+/// it, each further one a third, a fourth; a merge ends where the next begins.
+void EvenCut::merge_pieces(std::int32_t num_pieces, Schedule& schedule) const {
+  MergeGroup* merges = schedule.merges.room(schedule.num_queues + 1);
+  std::int32_t count = 0;
+  std::int32_t slot = 0;
+  Point last{-1, -1, 0};
+  for (const Point cut : cuts_.values()) {
+    const bool again = cut.head == last.head && cut.item == last.item && last.inside();
+    const bool first = cut.inside() && !again;
+    merges[count] = {cut.item, cut.head, slot, 0};
+    count += first;
+    slot += cut.inside() + first;
+    last = cut;
   }
+  for (std::int32_t m = 0; m < count; ++m) {
+    const std::int32_t end = m + 1 < count ? merges[m + 1].slot_begin : num_pieces;
+    merges[m].slot_count = end - merges[m].slot_begin;
+  }
+  schedule.merges.set_size(count);
 }
 
-}  // namespace
+/// Cuts at s, 2 s, 3 s, ... of the line, and both its ends.
+template <class Locate>
+void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds share,
+                         Locate locate) {
+  const Nanoseconds head_cost = work.total();
+  const Point end{schedule.num_heads, 0, 0};
+  Point* cuts = cuts_.room(schedule.num_queues + 1);
+  cuts[0] = {0, 0, 0};
+  std::int32_t head = 0;
+  Nanoseconds at = 0;  // of the cut, on the line of its head
+  for (std::int32_t q = 1; q <= schedule.num_queues; ++q) {
+    at += share;
+    while (at >= head_cost && head < end.head) {
+      at -= head_cost;
+      ++head;
+    }
+    cuts[q] = head < end.head ? locate(head, at) : end;
+  }
+  cuts_.set_size(schedule.num_queues + 1);
+}
 
-void cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
-                Schedule& schedule) {
+void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
+                         Schedule& schedule) {
   if (work.num_items == 0) return cut_between_items(work, schedule);
   const Nanoseconds slowest_tile =
       *std::max_element(cost.tile.begin(), cost.tile.begin() + tiles.count);
   const Nanoseconds total = work.total() * schedule.num_heads;
   const Nanoseconds share = std::max(contract::ceil_div<Nanoseconds>(total, schedule.num_queues),
                                      cost.item + slowest_tile);
-  const auto locate = [&](std::int32_t head, Nanoseconds at) -> Point {
+  std::uint32_t split_classes = 0;  // bit c: an item of class c is split
+  place_cuts(work, schedule, share, [&](std::int32_t head, Nanoseconds at) -> Point {
     const std::int32_t item = find_item(work.line, work.num_items, at);
-    const std::uint8_t tile_class = work.blocks[work.items[item].row_block].tile_class;
+    const std::uint8_t tile_class = work.blocks[item].tile_class;
     const Nanoseconds tile_cost = cost.tile[tile_class];
-    // Rounded to the nearest tile; the item's own overhead lies before its first tile.
-    const Nanoseconds before = at - work.line[item] - cost.item;
-    const Nanoseconds cut =
-        std::max<Nanoseconds>(0, before + tile_cost / 2) / tile_cost * tile_cost;
+    // The nearest tile; the item's own overhead lies before its first.
+    const Nanoseconds before = std::max<Nanoseconds>(0, at - work.line[item] - cost.item);
+    const Nanoseconds tile = (before + tile_cost / 2) / tile_cost;
+    const Nanoseconds cut = tile * tile_cost;
     const Nanoseconds after = work.cost(item) - cost.item - cut;
-    if (std::min(cut, after) >= cost.item) {
-      return {head, item, static_cast<std::int32_t>(cut / tile_cost)};
-    }
-    return {head, cut <= after ? item : item + 1, 0};
-  };
-  write_queues(work, share, locate, Writer(work, &tiles, schedule), schedule);
+    const bool pays = std::min(cut, after) >= cost.item;
+    split_classes |= std::uint32_t{pays} << tile_class;
+    const std::int32_t kv =
+        work.items[item].kv_begin + static_cast<std::int32_t>(tile << tiles.kv_shift[tile_class]);
+    return {head, item + (!pays && cut > after), pays ? kv : 0};
+  });
+
+  Writer writer(work, schedule);
+  const std::span<const Point> cuts = cuts_.values();
+  for (std::size_t q = 0; q + 1 < cuts.size(); ++q) {
+    const std::int32_t begin = writer.num_segments();
+    writer.part(cuts[q], cuts[q + 1]);
+    schedule.queues[q] = {begin, writer.num_segments()};
+  }
+  merge_pieces(writer.num_pieces(), schedule);
+  schedule.segments.set_size(writer.num_segments());
+  schedule.num_items = work.num_items + writer.num_pieces();
+  schedule.num_slots = writer.num_pieces();
+  // Classes ascend in T_q: the largest that is split decides how many rows a slot has.
+  const int largest = std::bit_width(split_classes) - 1;
+  schedule.slot_rows = largest < 0 ? 0 : tiles.classes[static_cast<std::size_t>(largest)].q_rows;
 }
 
-void cut_between_items(const HeadWork& work, Schedule& schedule) {
+void EvenCut::cut_between_items(const HeadWork& work, Schedule& schedule) {
   const Nanoseconds total = work.total() * schedule.num_heads;
   const Nanoseconds share = contract::ceil_div<Nanoseconds>(total, schedule.num_queues);
-  const auto locate = [&](std::int32_t head, Nanoseconds at) -> Point {
+  place_cuts(work, schedule, share, [&](std::int32_t head, Nanoseconds at) -> Point {
     const std::int32_t item = find_item(work.line, work.num_items, at);
     return {head, at - work.line[item] < work.line[item + 1] - at ? item : item + 1, 0};
-  };
-  write_queues(work, share, locate, Writer(work, nullptr, schedule), schedule);
+  });
+
+  Writer writer(work, schedule);
+  const std::span<const Point> cuts = cuts_.values();
+  for (std::size_t q = 0; q + 1 < cuts.size(); ++q) {
+    const std::int32_t begin = writer.num_segments();
+    writer.run(cuts[q], cuts[q + 1]);
+    schedule.queues[q] = {begin, writer.num_segments()};
+  }
+  schedule.segments.set_size(writer.num_segments());
+  schedule.num_items = work.num_items;
   schedule.num_slots = work.num_slots * schedule.num_heads;
 }
 

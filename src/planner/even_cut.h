@@ -15,16 +15,37 @@
 
 namespace trencadis::planner {
 
-/// Cuts inside items where that pays, adding at most two items a queue behind `work.items`. A piece
-/// pays if its tiles cost no less than the prologue and epilogue that it adds; a cut that would
-/// leave less moves to the nearer end of the item. `work.items` holds whole, unsplit items.
-///
-/// With s = max(total / #queues, largest item of one tile) no queue exceeds s by more than three
-/// item overheads and one tile.
-void cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
-                Schedule& schedule);
+class EvenCut {
+ public:
+  /// Cuts inside items where that pays, adding at most two items a queue behind `work.items`. A
+  /// piece pays if its tiles cost no less than the prologue and epilogue that it adds; a cut that
+  /// would leave less moves to the nearer end of the item. `work.items` holds whole items.
+  ///
+  /// With s = max(total / #queues, largest item of one tile) no queue exceeds s by more than three
+  /// item overheads and one tile.
+  void cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
+                  Schedule& schedule);
 
-/// Cuts between items only: no queue exceeds total / #queues by more than the largest item.
-void cut_between_items(const HeadWork& work, Schedule& schedule);
+  /// Cuts between items only: no queue exceeds total / #queues by more than the largest item.
+  void cut_between_items(const HeadWork& work, Schedule& schedule);
+
+ private:
+  /// A point of the line of all heads: before item `item` of head `head`, or, where kv > 0, inside
+  /// it, before storage token `kv` (no cut inside an item is at its token 0).
+  struct Point {
+    std::int32_t head;
+    std::int32_t item;
+    std::int32_t kv;
+
+    bool inside() const { return kv > 0; }
+  };
+  class Writer;
+
+  template <class Locate>
+  void place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds share, Locate locate);
+  void merge_pieces(std::int32_t num_pieces, Schedule& schedule) const;
+
+  Reused<Point> cuts_;  // [num_queues + 1]
+};
 
 }  // namespace trencadis::planner

@@ -31,7 +31,9 @@ void LongestFirst::place(const HeadWork& work, Schedule& schedule) {
   }
 
   // A counting sort by queue keeps the order of placement, longest first, within each.
-  schedule.segments.resize(placed_.size());
+  const auto num_pairs = static_cast<std::int64_t>(placed_.size());
+  contract::WorkSegment* segments = schedule.segments.room(num_pairs);
+  schedule.segments.set_size(num_pairs);
   std::int32_t begin = 0;
   for (std::size_t q = 0; q < num_queues; ++q) {
     const std::int32_t count = next_[q];
@@ -42,8 +44,8 @@ void LongestFirst::place(const HeadWork& work, Schedule& schedule) {
   placed = placed_.begin();
   for (const std::int32_t item : order_) {
     for (std::int32_t head = 0; head < schedule.num_heads; ++head) {
-      const auto at = static_cast<std::size_t>(next_[static_cast<std::size_t>(*placed++)]++);
-      schedule.segments[at] = {head, item, item + 1, head * work.num_slots};
+      segments[next_[static_cast<std::size_t>(*placed++)]++] = {head, item, item + 1,
+                                                                head * work.num_slots};
     }
   }
   schedule.num_items = work.num_items;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
-#include "planner/even_cut.h"
 
 namespace trencadis::planner {
 namespace {
@@ -71,12 +71,11 @@ void check_total_cost(const Problem& problem, const PlannerConfig& config, std::
   }
 }
 
-/// Items of a KV head, or (item, KV head) pairs.
-void check_count(std::int64_t count) {
+void check_count(std::string_view what, std::int64_t count) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   if (count > kMax) {
     base::fail(ErrorKind::out_of_capacity,
-               "the batch is {} work items with these options, a plan holds at most {}", count,
+               "the batch makes {} {} with these options, a plan holds at most {}", count, what,
                kMax);
   }
 }
@@ -124,8 +123,7 @@ void Planner::plan(const PlanInput& input, const Limits& limits, Plan& plan) {
 
   out.buffer.start(config_->device.num_ctas, row_blocks);
   HeadWork work = list_work(input, row_blocks, out);
-  schedule_.segments.clear();
-  schedule_.merges.clear();
+  schedule_.merges.set_size(0);
   schedule_.num_slots = 0;
   schedule_.slot_rows = 0;
   if (cutting_ == Cutting::fixed || cutting_ == Cutting::balanced) {
@@ -138,47 +136,48 @@ void Planner::plan(const PlanInput& input, const Limits& limits, Plan& plan) {
 /// Whole items go straight into the plan, unless they are to be split first.
 HeadWork Planner::list_work(const PlanInput& input, std::int32_t row_blocks, Plan::Impl& plan) {
   const bool in_place = cutting_ == Cutting::never || cutting_ == Cutting::while_placing;
-  const auto count = static_cast<std::size_t>(row_blocks);
-  if (line_.size() < count + 1) line_.resize(count + 1);
   if (in_place) {
-    plan.buffer.reserve_items(row_blocks + std::int64_t{2} * config_->device.num_ctas);
-  } else if (whole_items_.size() < count) {
-    whole_items_.resize(count);
+    // Two pieces a queue, and the one that EvenCut writes and does not keep.
+    plan.buffer.reserve_items(row_blocks + std::int64_t{2} * config_->device.num_ctas + 1);
   }
+  Nanoseconds* const line = line_.room(row_blocks + std::int64_t{1});
   const HeadWork work{.blocks = plan.buffer.row_blocks(),
-                      .items = in_place ? plan.buffer.items() : whole_items_.data(),
-                      .line = line_.data(),
+                      .items = in_place ? plan.buffer.items() : whole_items_.room(row_blocks),
+                      .line = line,
                       .num_items = row_blocks};
   build_work_list(plan.problem, config_->rules, input,
-                  {plan.buffer.row_blocks(), work.items, line_.data()});
+                  {plan.buffer.row_blocks(), work.items, line});
   return work;
+}
+
+ChunkRule Planner::chunk_rule(const HeadWork& whole) const {
+  const WorkRules& rules = config_->rules;
+  if (cutting_ == Cutting::balanced) {
+    return balanced_chunks(whole, schedule_.num_heads, schedule_.num_queues, rules.tiles,
+                           rules.cost);
+  }
+  const ChunkPolicy policy = chunk_policy(config_->options);
+  ChunkRule rule = fixed_chunks(rules.tiles, policy.tokens);
+  rule.lone_blocks_only = policy.lone_blocks_only;
+  return rule;
 }
 
 HeadWork Planner::split_items(const HeadWork& whole, PlanBuffer& buffer) {
   const WorkRules& rules = config_->rules;
-  ChunkRule rule;
-  if (cutting_ == Cutting::balanced) {
-    rule =
-        balanced_chunks(whole, schedule_.num_heads, schedule_.num_queues, rules.tiles, rules.cost);
-  } else {
-    const ChunkPolicy policy = chunk_policy(config_->options);
-    rule = fixed_chunks(rules.tiles, policy.tokens);
-    rule.lone_blocks_only = policy.lone_blocks_only;
-  }
-  const std::int64_t count = count_chunks(whole, rules.tiles, rule);
-  check_count(count);
-  buffer.reserve_items(count);
-  if (chunk_line_.size() < static_cast<std::size_t>(count) + 1) {
-    chunk_line_.resize(static_cast<std::size_t>(count) + 1);
-  }
+  const ChunkRule rule = chunk_rule(whole);
+  const ChunkCount count = count_chunks(whole, rules.tiles, rule);
+  check_count("work items a KV head", count.items);
+  check_count("partial slots", count.slots * schedule_.num_heads);
+  buffer.reserve_items(count.items);
   HeadWork from = whole;
   from.blocks = buffer.row_blocks();  // which reserve_items may have moved
-  return split(from, rules.tiles, rules.cost, rule, buffer.items(), chunk_line_.data(), schedule_);
+  return split(from, rules.tiles, rules.cost, rule, count.merges, buffer.items(),
+               chunk_line_.room(count.items + 1), schedule_);
 }
 
 Scheduler Planner::place(const HeadWork& work) {
   if (cutting_ == Cutting::while_placing) {
-    cut_evenly(work, config_->rules.tiles, config_->rules.cost, schedule_);
+    even_cut_.cut_evenly(work, config_->rules.tiles, config_->rules.cost, schedule_);
     return Scheduler::even_cut;
   }
   Scheduler used = config_->options.scheduler;
@@ -188,10 +187,10 @@ Scheduler Planner::place(const HeadWork& work) {
                                                               : Scheduler::even_cut;
   }
   if (used == Scheduler::longest_first) {
-    check_count(pairs);
+    check_count("pairs of work item and KV head", pairs);
     longest_first_.place(work, schedule_);
   } else {
-    cut_between_items(work, schedule_);
+    even_cut_.cut_between_items(work, schedule_);
   }
   return used;
 }
@@ -200,7 +199,7 @@ void Planner::finish(Scheduler used, Plan::Impl& plan) const {
   plan.config = config_;
   plan.scheduler = used;
   plan.num_requests = plan.problem.num_requests();
-  plan.buffer.finish(schedule_.num_items, schedule_.segments, schedule_.merges);
+  plan.buffer.finish(schedule_.num_items, schedule_.segments.values(), schedule_.merges.values());
   contract::PlanHeader& header = plan.buffer.header();
   const TilePolicy& tiles = config_->rules.tiles;
   header.num_tile_classes = tiles.count;

@@ -4,8 +4,8 @@
 #include <trencadis/plan.h>
 
 #include <memory>
-#include <vector>
 
+#include "planner/even_cut.h"
 #include "planner/longest_first.h"
 #include "planner/plan_impl.h"
 #include "planner/schedule.h"
@@ -51,6 +51,7 @@ class Planner {
 
  private:
   HeadWork list_work(const PlanInput& input, std::int32_t row_blocks, Plan::Impl& plan);
+  ChunkRule chunk_rule(const HeadWork& whole) const;
   HeadWork split_items(const HeadWork& whole, PlanBuffer& buffer);
   Scheduler place(const HeadWork& work);
   void finish(Scheduler used, Plan::Impl& plan) const;
@@ -58,9 +59,10 @@ class Planner {
   std::shared_ptr<const PlannerConfig> config_;
   Cutting cutting_;
   Schedule schedule_;
+  EvenCut even_cut_;
   LongestFirst longest_first_;
-  std::vector<Nanoseconds> line_, chunk_line_;
-  std::vector<contract::WorkItem> whole_items_;
+  Reused<Nanoseconds> line_, chunk_line_;
+  Reused<contract::WorkItem> whole_items_;
 };
 
 }  // namespace trencadis::planner

@@ -11,7 +11,7 @@ namespace {
 
 using base::check;
 
-constexpr std::int64_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
 
 /// The span's own memory where it holds int32, else a checked copy in `copy`. Null where empty.
 const std::int32_t* narrow(std::string_view name, IndexSpan span, std::vector<std::int32_t>& copy) {
@@ -114,12 +114,14 @@ void Problem::resolve(const PlanInput& input) {
 // afterwards. This is a good part of the time of a decode plan.
 void Problem::check_lengths(int group) {
   std::int64_t wrong = qo_indptr_[0] | kv_.indptr[0];
-  std::int64_t longest_query = 0;
+  std::int32_t longest_query = 0, shortest_query = kMaxIndex;
   std::int32_t longest_kv = 0;
   for (std::int32_t b = 0; b < num_requests_; ++b) {
-    const std::int64_t query = std::int64_t{qo_indptr_[b + 1]} - qo_indptr_[b];
-    wrong |= (query | kv_lens_[b]) >> 63;
+    wrong |= (qo_indptr_[b + 1] < qo_indptr_[b]) | (kv_lens_[b] < 0);
+    const auto query = static_cast<std::int32_t>(static_cast<std::uint32_t>(qo_indptr_[b + 1]) -
+                                                 static_cast<std::uint32_t>(qo_indptr_[b]));
     longest_query = std::max(longest_query, query);
+    shortest_query = std::min(shortest_query, query);
     longest_kv = std::max(longest_kv, kv_lens_[b]);
   }
   for (std::int32_t r = 0; r < num_rows_; ++r) {
@@ -127,13 +129,21 @@ void Problem::check_lengths(int group) {
     const std::int64_t tokens = kv_.kv_lens[r];
     wrong |= (blocks | tokens | (blocks * kv_.block_cols - tokens)) >> 63;
   }
-  // A plain page table holds all of a request's keys; a view may hold a part.
-  if (row_is_request_ && kv_.positions == nullptr && kv_.kv_lens != kv_lens_) {
+  if (holds_whole_requests() && kv_.kv_lens != kv_lens_) {
     wrong |= !std::equal(kv_lens_, kv_lens_ + num_requests_, kv_.kv_lens);
   }
-  if (wrong != 0 || longest_query * group > kMaxIndex) [[unlikely]]
+  if (wrong != 0 || std::int64_t{longest_query} * group > kMaxIndex) [[unlikely]] {
     explain_bad_lengths(group);
+  }
   max_kv_len_ = longest_kv;
+  const bool equal = row_is_request_ && longest_query == shortest_query;
+  common_query_len_ = equal ? longest_query : -1;
+}
+
+/// A plain page table holds all of a request's keys; a view with positions may hold a part. One
+/// that holds nothing at all has no positions to tell it by.
+bool Problem::holds_whole_requests() const {
+  return row_is_request_ && kv_.positions == nullptr && num_blocks() > 0;
 }
 
 void Problem::explain_bad_lengths(int group) const {
@@ -153,7 +163,7 @@ void Problem::explain_bad_lengths(int group) const {
     check(tokens <= blocks * kv_.block_cols,
           "kv.kv_lens[{}] is {}, expected at most {}: {} blocks of {} tokens by kv.indptr", r,
           tokens, blocks * kv_.block_cols, blocks, kv_.block_cols);
-    if (row_is_request_ && kv_.positions == nullptr) {
+    if (holds_whole_requests()) {
       check(tokens == kv_lens_[r], "kv.kv_lens[{}] is {}, expected kv_lens[{}] = {}", r, tokens, r,
             kv_lens_[r]);
     }

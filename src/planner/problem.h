@@ -28,6 +28,8 @@ class Problem {
   std::int32_t nnz_q() const { return qo_indptr_[num_requests_]; }   // query tokens
   std::int32_t num_blocks() const { return kv_.indptr[num_rows_]; }  // entries of indices
   std::int32_t max_kv_len() const { return max_kv_len_; }            // logical, of one request
+  /// The query tokens of every request, or -1 where they differ; rows are requests then.
+  std::int32_t common_query_len() const { return common_query_len_; }
   bool any_wide() const { return any_wide_; }
 
   const std::int32_t* qo_indptr() const { return qo_indptr_; }    // [num_requests + 1]
@@ -42,6 +44,7 @@ class Problem {
   void resolve(const PlanInput& input);
   void check_shapes(const PlanInput& input) const;
   void check_lengths(int group);
+  bool holds_whole_requests() const;
   void check_rows() const;
   void check_positions() const;
   [[noreturn]] void explain_bad_lengths(int group) const;
@@ -55,6 +58,7 @@ class Problem {
   std::int32_t num_requests_ = 0;
   std::int32_t num_rows_ = 0;
   std::int32_t max_kv_len_ = 0;
+  std::int32_t common_query_len_ = -1;
   bool any_wide_ = false;
   bool row_is_request_ = true;
   const std::int32_t* qo_indptr_ = nullptr;

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace trencadis::planner {
 namespace {
 
 using contract::MergeGroup;
-using contract::RowBlock;
 using contract::WorkItem;
 
 bool is_lone(const HeadWork& work, std::int32_t i) {
@@ -28,16 +25,15 @@ std::int32_t chunks_of(const HeadWork& whole, std::int32_t i, const TilePolicy& 
 }
 
 /// The merges of head 0 are in place; the other heads repeat them in their own slots.
-void repeat_merges(std::int32_t num_heads, std::int32_t num_slots,
-                   std::vector<MergeGroup>& merges) {
-  const std::size_t a_head = merges.size();
-  merges.reserve(a_head * static_cast<std::size_t>(num_heads));
+void repeat_merges(std::int32_t num_heads, std::int64_t num_merges, std::int32_t num_slots,
+                   MergeGroup* merges) {
+  MergeGroup* next = merges + num_merges;
   for (std::int32_t head = 1; head < num_heads; ++head) {
-    for (std::size_t i = 0; i < a_head; ++i) {
-      MergeGroup group = merges[i];
-      group.kv_head = head;
-      group.slot_begin += head * num_slots;
-      merges.push_back(group);
+    for (std::int64_t i = 0; i < num_merges; ++i) {
+      *next = merges[i];
+      next->kv_head = head;
+      next->slot_begin += head * num_slots;
+      ++next;
     }
   }
 }
@@ -66,15 +62,23 @@ ChunkRule balanced_chunks(const HeadWork& whole, int num_heads, int num_queues,
   return rule;
 }
 
-std::int64_t count_chunks(const HeadWork& whole, const TilePolicy& tiles, const ChunkRule& rule) {
-  std::int64_t count = 0;
-  for (std::int32_t i = 0; i < whole.num_items; ++i) count += chunks_of(whole, i, tiles, rule);
+ChunkCount count_chunks(const HeadWork& whole, const TilePolicy& tiles, const ChunkRule& rule) {
+  ChunkCount count;
+  for (std::int32_t i = 0; i < whole.num_items; ++i) {
+    const std::int32_t chunks = chunks_of(whole, i, tiles, rule);
+    count.items += chunks;
+    count.slots += chunks > 1 ? chunks : 0;
+    count.merges += chunks > 1;
+  }
   return count;
 }
 
 HeadWork split(const HeadWork& whole, const TilePolicy& tiles, const CostModel& cost,
-               const ChunkRule& rule, WorkItem* items, Nanoseconds* line, Schedule& schedule) {
+               const ChunkRule& rule, std::int64_t merges, WorkItem* items, Nanoseconds* line,
+               Schedule& schedule) {
   HeadWork work{.blocks = whole.blocks, .items = items, .line = line};
+  MergeGroup* const first_merge = schedule.merges.room(merges * schedule.num_heads);
+  MergeGroup* merge = first_merge;
   line[0] = 0;
   for (std::int32_t i = 0; i < whole.num_items; ++i) {
     const WorkItem& item = whole.items[i];
@@ -82,35 +86,30 @@ HeadWork split(const HeadWork& whole, const TilePolicy& tiles, const CostModel& 
     const std::int32_t shift = tiles.kv_shift[tile_class];
     const std::int64_t count = tiles_of(item, shift);
     const std::int32_t chunks = chunks_of(whole, i, tiles, rule);
-    if (chunks > 1) {
-      schedule.merges.push_back({i, 0, work.num_slots, chunks});
+    const bool splits = chunks > 1;
+    if (splits) {
+      *merge++ = {i, 0, work.num_slots, chunks};
       schedule.slot_rows = std::max(schedule.slot_rows, tiles.classes[tile_class].q_rows);
     }
-    const auto first_tile = [&](std::int64_t chunk) {
-      return rule.equal ? chunk * count / chunks
-                        : std::min(count, chunk * rule.max_tiles[tile_class]);
-    };
-    for (std::int32_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t begin = chunk == 0 ? 0 : first_tile(chunk);
-      const std::int64_t end = chunk + 1 == chunks ? count : first_tile(chunk + 1);
+    std::int64_t begin = 0;
+    for (std::int64_t chunk = 1; chunk <= chunks; ++chunk) {
+      const std::int64_t end = rule.equal        ? chunk * count / chunks
+                               : chunk == chunks ? count
+                                                 : chunk * rule.max_tiles[tile_class];
       const std::int32_t n = work.num_items++;
       items[n] = {
           .row_block = i,
           .kv_begin = item.kv_begin + static_cast<std::int32_t>(begin << shift),
           .kv_end =
               end == count ? item.kv_end : item.kv_begin + static_cast<std::int32_t>(end << shift),
-          .slot = chunks > 1 ? work.num_slots++ : contract::kWriteThrough,
+          .slot = splits ? work.num_slots++ : contract::kWriteThrough,
       };
       line[n + 1] = line[n] + cost.of(tile_class, end - begin);
+      begin = end;
     }
   }
-  const std::int64_t slots = std::int64_t{work.num_slots} * schedule.num_heads;
-  if (slots > std::numeric_limits<std::int32_t>::max()) {
-    base::fail(ErrorKind::out_of_capacity,
-               "a split of this size needs {} partial slots, a plan holds at most {}", slots,
-               std::numeric_limits<std::int32_t>::max());
-  }
-  repeat_merges(schedule.num_heads, work.num_slots, schedule.merges);
+  repeat_merges(schedule.num_heads, merges, work.num_slots, first_merge);
+  schedule.merges.set_size(merges * schedule.num_heads);
   return work;
 }
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "planner/schedule.h"
 
@@ -31,14 +30,19 @@ ChunkRule fixed_chunks(const TilePolicy& tiles, std::int64_t tokens);
 ChunkRule balanced_chunks(const HeadWork& whole, int num_heads, int num_queues,
                           const TilePolicy& tiles, const CostModel& cost);
 
-/// Chunks of one head under the rule, in items.
-std::int64_t count_chunks(const HeadWork& whole, const TilePolicy& tiles, const ChunkRule& rule);
+/// What a rule makes of one head.
+struct ChunkCount {
+  std::int64_t items = 0;
+  std::int64_t slots = 0;
+  std::int64_t merges = 0;
+};
+ChunkCount count_chunks(const HeadWork& whole, const TilePolicy& tiles, const ChunkRule& rule);
 
-/// Writes the chunks to `items` and `line` ([count] and [count + 1]), and to the schedule the
-/// merges of all heads: head h has slots [h * num_slots, (h + 1) * num_slots). Returns the work of
-/// one head.
+/// Writes the chunks to `items` and `line` ([count.items] and one more), and to the schedule the
+/// merges of all heads, of which one head has `merges`: head h has the slots
+/// [h * num_slots, (h + 1) * num_slots). Returns the work of one head.
 HeadWork split(const HeadWork& whole, const TilePolicy& tiles, const CostModel& cost,
-               const ChunkRule& rule, contract::WorkItem* items, Nanoseconds* line,
-               Schedule& schedule);
+               const ChunkRule& rule, std::int64_t merges, contract::WorkItem* items,
+               Nanoseconds* line, Schedule& schedule);
 
 }  // namespace trencadis::planner

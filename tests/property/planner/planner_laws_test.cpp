@@ -1,0 +1,191 @@
+// The laws of the planner, over random problems. TRENCADIS_TEST_SCALE scales their number; a
+// failure prints the seed and the problem.
+#include <gtest/gtest.h>
+#include <trencadis/trencadis.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/plan_impl.h"
+#include "planner/plan_reader.h"
+#include "planner/planner.h"
+#include "planner/workspace.h"
+#include "property/planner/plan_checker.h"
+#include "property/planner/random_plan_problem.h"
+#include "support/scale.h"
+
+namespace trencadis::testing {
+namespace {
+
+using planner::Cutting;
+using planner::Nanoseconds;
+using planner::PlanReader;
+
+constexpr int kProblems = 10000;
+
+template <class F>
+void for_random_problems(int count, F law) {
+  for (int seed = 1; seed <= scaled(count); ++seed) {
+    const PlanProblem problem = random_plan_problem(static_cast<std::uint64_t>(seed));
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + problem.describe());
+    law(problem);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+Plan plan_of(const PlanProblem& problem) {
+  return make_plan(problem.spec, problem.heads, problem.device, problem.input(), problem.options);
+}
+
+TEST(PlannerLaws, EveryKeyThatARowSeesIsCoveredOnceAndEveryRowIsWritten) {
+  for_random_problems(kProblems, [](const PlanProblem& problem) {
+    EXPECT_EQ(check_plan(problem, plan_of(problem)), "");
+  });
+}
+
+TEST(PlannerLaws, EqualInputsGiveEqualBytesWhateverWasPlannedBefore) {
+  Plan reused;
+  for_random_problems(kProblems, [&reused](const PlanProblem& problem) {
+    const Plan fresh = plan_of(problem);
+    PlanProblem::Wide wide;
+    Planner(problem.spec, problem.heads, problem.device, problem.options)
+        .plan(problem.wide_input(wide), reused);
+    ASSERT_EQ(fresh.bytes().size(), reused.bytes().size());
+    EXPECT_TRUE(std::equal(fresh.bytes().begin(), fresh.bytes().end(), reused.bytes().begin()));
+  });
+}
+
+/// Predicted cost of the row blocks of all heads, had none been split.
+Nanoseconds unsplit_cost(const Plan& plan) {
+  const PlanReader reader(plan.impl());
+  const planner::PlannerConfig& config = *plan.impl().config;
+  const planner::WorkRules& rules = config.rules;
+  std::vector<std::int64_t> begin(reader.header().num_row_blocks, -1), end(begin.size(), 0);
+  reader.for_each([&](int, const contract::WorkSegment&, const contract::WorkItem& item) {
+    auto& first = begin[item.row_block];
+    first = first < 0 ? item.kv_begin : std::min<std::int64_t>(first, item.kv_begin);
+    end[item.row_block] = std::max<std::int64_t>(end[item.row_block], item.kv_end);
+  });
+  Nanoseconds total = 0;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    const int tile_class = reader.view().row_blocks()[i].tile_class;
+    const std::int64_t tile = rules.tiles.classes[tile_class].kv_tokens;
+    total += rules.cost.of(tile_class, (end[i] - begin[i] + tile - 1) / tile);
+  }
+  return total * config.heads.kv;
+}
+
+struct Makespan {
+  Nanoseconds longest, share, one_tile, item, tile;
+};
+
+Makespan makespan(const Plan& plan) {
+  const PlanReader reader(plan.impl());
+  const planner::WorkRules& rules = plan.impl().config->rules;
+  const std::vector<Nanoseconds> loads = reader.loads();
+  Makespan m{};
+  m.longest = *std::max_element(loads.begin(), loads.end());
+  m.share = unsplit_cost(plan) / reader.header().num_queues;
+  m.item = rules.cost.item;
+  m.tile = *std::max_element(rules.cost.tile.begin(), rules.cost.tile.end());
+  m.one_tile = m.item + m.tile;
+  return m;
+}
+
+TEST(PlannerLaws, TheEvenCutStaysWithinThreeOverheadsAndATileOfTheLowerBound) {
+  int within_four_thirds = 0;
+  for_random_problems(kProblems, [&](PlanProblem problem) {
+    problem.options = {.scheduler = Scheduler::even_cut};
+    const Makespan m = makespan(plan_of(problem));
+    // No schedule beats the mean of the unsplit work, nor the longest piece that is not cut.
+    const Nanoseconds lower_bound = std::max(m.share, m.one_tile);
+    EXPECT_LE(m.longest, lower_bound + 3 * m.item + m.tile + 1);
+    // So where a queue holds enough to cut it finely, the makespan is within 4/3.
+    if (m.share >= 9 * m.item + 3 * m.tile) {
+      ++within_four_thirds;
+      EXPECT_LE(3 * m.longest, 4 * lower_bound + 3);
+    }
+  });
+  EXPECT_GT(within_four_thirds, scaled(kProblems) / 50) << "the regime of the law is hardly met";
+}
+
+TEST(PlannerLaws, PlacedItemsOverrunTheMeanByOneItemAtMost) {
+  for_random_problems(kProblems, [](const PlanProblem& problem) {
+    if (planner::cutting(problem.options) == Cutting::while_placing) return;
+    const Plan plan = plan_of(problem);
+    const PlanReader reader(plan.impl());
+    const std::vector<Nanoseconds> loads = reader.loads();
+    const Nanoseconds total = std::accumulate(loads.begin(), loads.end(), Nanoseconds{0});
+    Nanoseconds longest_item = 0;
+    std::vector<Nanoseconds> shortest(loads.size(), std::numeric_limits<Nanoseconds>::max());
+    reader.for_each([&](int q, const contract::WorkSegment&, const contract::WorkItem& item) {
+      longest_item = std::max(longest_item, reader.cost(item));
+      shortest[q] = std::min(shortest[q], reader.cost(item));
+    });
+    const auto queues = static_cast<Nanoseconds>(loads.size());
+    for (std::size_t q = 0; q < loads.size(); ++q) {
+      if (loads[q] == 0) continue;
+      const bool longest_first = plan.impl().scheduler == Scheduler::longest_first;
+      EXPECT_LE(loads[q], total / queues + 1 + (longest_first ? shortest[q] : longest_item));
+    }
+  });
+}
+
+TEST(PlannerLaws, AutomaticSplitsFillAtMostTwoSlotsAQueue) {
+  for_random_problems(kProblems, [](PlanProblem problem) {
+    for (const Scheduler scheduler : {Scheduler::even_cut, Scheduler::longest_first}) {
+      problem.options = {.scheduler = scheduler};
+      EXPECT_LE(plan_of(problem).stats().partial_slots, 2 * problem.device.num_ctas);
+    }
+  });
+}
+
+TEST(PlannerLaws, EveryPlanWithinTheLimitsFitsTheWorkspaceBound) {
+  for_random_problems(kProblems, [](const PlanProblem& problem) {
+    // The tightest limits that the problem respects.
+    const Limits limits{.max_batch = std::max<std::int64_t>(1, std::ssize(problem.kv_lens)),
+                        .max_qo_tokens = std::max(1, problem.qo_indptr.back()),
+                        .max_pages = std::max(1, problem.matrix.indptr.back()),
+                        .max_kv_tokens = std::max(
+                            1, problem.kv_lens.empty() ? 1
+                                                       : *std::max_element(problem.kv_lens.begin(),
+                                                                           problem.kv_lens.end()))};
+    planner::Planner planner(problem.spec, problem.heads, problem.device, problem.options);
+    const planner::WorkspaceLayout bound =
+        planner::workspace_bound(planner.config(), limits, problem.matrix.block_cols);
+    Plan plan;
+    planner.plan(problem.input(), limits, plan);
+    EXPECT_TRUE(planner::fits(plan, bound))
+        << planner::workspace_of(plan).total_bytes << " of " << bound.total_bytes << " bytes";
+  });
+}
+
+TEST(PlannerLaws, ABatchInvariantRequestHasTheSplitsOfItsSoloRun) {
+  for_random_problems(kProblems / 4, [](PlanProblem problem) {
+    problem.options.batch_invariant = true;
+    if (!problem.matrix.row_indptr.empty() || problem.matrix.kv_lens != problem.kv_lens) return;
+    problem.prefixes.clear();
+    const auto spans_of = [](const Plan& plan, int request) {
+      std::vector<std::array<std::int64_t, 5>> spans;
+      for (const PlanSpan& s : plan.timeline()) {
+        if (s.request == request) {
+          spans.push_back({s.kv_head, s.row_begin, s.row_end, s.kv_begin, s.kv_end});
+        }
+      }
+      std::sort(spans.begin(), spans.end());
+      return spans;
+    };
+    const Plan together = plan_of(problem);
+    for (std::size_t b = 0; b < problem.kv_lens.size(); ++b) {
+      PlanProblem solo = problem;
+      solo.qo_indptr = {0, problem.qo_indptr[b + 1] - problem.qo_indptr[b]};
+      solo.kv_lens = {problem.kv_lens[b]};
+      solo.matrix.kv_lens = solo.kv_lens;
+      solo.matrix.indptr = {0, problem.matrix.indptr[b + 1] - problem.matrix.indptr[b]};
+      EXPECT_EQ(spans_of(together, static_cast<int>(b)), spans_of(plan_of(solo), 0));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace trencadis::testing
