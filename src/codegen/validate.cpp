@@ -183,9 +183,10 @@ void validate(const Variant& variant) {
         variant.bounds.left);
   check(variant.bounds.right >= -1, "variant bounds.right is {}, expected -1 (unbounded) or more",
         variant.bounds.right);
-  check(variant.use_softmax || !variant.sinks,
-        "variant has sinks and use_softmax = false: a sink joins a softmax denominator, and there "
-        "is none");
+  if (variant.sinks && !variant.use_softmax)
+    base::fail(ErrorKind::not_supported,
+               "sinks join a softmax denominator, and the variant '{}' has use_softmax = false",
+               variant.functor);
   if (!variant.source.empty()) return;
   check_names_are_stock(variant.functor);
   // In another order than the usual one, stock functors are compiled like a user's; what they read

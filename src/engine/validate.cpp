@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "codegen/validate.h"
 #include "contract/units.h"
 
 namespace trencadis::engine {
@@ -23,24 +24,6 @@ void validate_dtypes(const AttentionSpec& spec) {
       fail(ErrorKind::type_mismatch, "{} is {}, expected float32, float16 or bfloat16", name,
            to_string(dtype));
   }
-}
-
-void validate_variant(const Variant& variant) {
-  check(!variant.functor.empty(), "variant.functor is empty, expected a C++ type such as Chain<>");
-  check(variant.bounds.left >= -1, "variant.bounds.left is {}, expected -1 (unbounded) or more",
-        variant.bounds.left);
-  check(variant.bounds.right >= -1, "variant.bounds.right is {}, expected -1 (unbounded) or more",
-        variant.bounds.right);
-  check(variant.tensors.size() <= contract::kMaxExtraTensors,
-        "the variant declares {} extra tensors, expected at most {}", variant.tensors.size(),
-        contract::kMaxExtraTensors);
-  check(variant.scalars.size() <= contract::kMaxExtraScalars,
-        "the variant declares {} scalars, expected at most {}", variant.scalars.size(),
-        contract::kMaxExtraScalars);
-  if (variant.sinks && !variant.use_softmax)
-    fail(ErrorKind::not_supported,
-         "sinks join a softmax denominator, and the variant '{}' has use_softmax = false",
-         variant.functor);
 }
 
 void validate_limits(const Limits& limits) {
@@ -103,7 +86,7 @@ void validate(const AttentionSpec& spec, const AttentionConfig& config) {
   check(config.plan.fixed_split_tokens >= 0, "fixed_split_tokens is {}, expected 0 or more",
         config.plan.fixed_split_tokens);
   validate_dtypes(spec);
-  validate_variant(spec.variant);
+  codegen::validate(spec);  // the variant, and what it asks of the rest
   validate_limits(config.limits);
   validate_workspace(config.workspace);
 }
