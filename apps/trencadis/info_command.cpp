@@ -37,7 +37,7 @@ CacheSummary summarise_cache() {
 }
 
 std::string describe(const DeviceLimits& device) {
-  return fmt::format("{}: {} queues, {:.0f} GB/s, {:.2f} TFLOP/s assumed", device.name,
+  return fmt::format("{}: {} queues, {:g} GB/s and {:g} TFLOP/s assumed", device.name,
                      device.num_ctas, device.read_gbps, device.matmul_tflops);
 }
 

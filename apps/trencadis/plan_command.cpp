@@ -5,6 +5,7 @@
 #include <trencadis/plan.h>
 #include <trencadis/runtime.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -66,24 +67,29 @@ Step step_of(const std::vector<RequestLengths>& lengths, std::int64_t page_size)
   return step;
 }
 
-/// The step of continuous batching at which the batch first has `batch` requests, all waiting at
-/// the start: one of them still computes its prompt and the others decode.
+/// The first step of continuous batching that computes `batch` requests at once, where all wait at
+/// the start: most decode, and a prompt or two are under way.
 Step step_of_trace(const Options& o) {
-  const TraceRequest longest = scan_trace(o.trace, o.batch).longest;
+  // Requests that are done make room for others, so more than the batch are served until then.
+  const std::int64_t served = 16 * o.batch;
   BatcherOptions batching;
   batching.max_batch = o.batch;
   batching.chunk_tokens = o.chunk;
   batching.page_size = o.page_size;
-  batching.num_pages = Batcher::pages_needed(longest, o.page_size) * o.batch;
+  batching.num_pages =
+      Batcher::pages_needed(scan_trace(o.trace, served).longest, o.page_size) * o.batch;
   batching.step_time_s = 0.0;
   const auto reader = open_trace(o.trace);
-  Batcher batcher(batching, o.trace, [&, left = o.batch]() mutable {
+  Batcher batcher(batching, o.trace, [&, left = served]() mutable {
     return left-- > 0 ? reader->next() : std::nullopt;
   });
-  Step step, fullest;
-  while (fullest.batch() < o.batch && batcher.next(step))
-    if (step.batch() > fullest.batch()) fullest = step;
-  return fullest;
+  std::int64_t fullest = 0;
+  for (Step step; batcher.next(step); fullest = std::max(fullest, step.batch()))
+    if (step.batch() == o.batch) return step;
+  fail(ErrorKind::invalid_argument,
+       "{}: no step has {} requests, at most {} with prompt chunks of {} tokens; raise --chunk or "
+       "lower --batch",
+       o.trace, o.batch, fullest, o.chunk);
 }
 
 AttentionSpec spec_of(const Options& o, const ModelShape& shape) {

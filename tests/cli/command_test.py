@@ -178,7 +178,7 @@ class BadTrace(CommandTest):
     def test_binary(self):
         path = self.directory / "bad.bin"
         path.write_bytes(bytes(range(256)) * 10)
-        self.replay_fails(["bad.bin:1"], path)
+        self.replay_fails(["bad.bin:"], path)
 
 
 class BadRequest(CommandTest):
@@ -260,6 +260,7 @@ class Plan(CommandTest):
         self.succeed("plan", "--trace", TRACE, "--batch", 20, "--json", "plan.json")
         plan = json.loads((self.directory / "plan.json").read_text())
         self.assertEqual(plan["requests"], 20)
+        self.fail_with(FAILURE, ["--batch"], "plan", "--trace", TRACE, "--batch", 10**5)
 
     def test_an_empty_request_is_an_ordinary_input(self):
         self.succeed("plan", "--lengths", "0:0,1:0,1:5")

@@ -73,7 +73,8 @@ class Sampler {
       : samples_(samples), total_(total_tokens) {}
 
   bool wants(const Step& step, std::int64_t tokens_done) {
-    if (taken_ == samples_ || tokens_done * samples_ < taken_ * total_) return false;
+    // In the middle of the K-th part of the trace, where the batch is full.
+    if (taken_ == samples_ || 2 * tokens_done * samples_ < (2 * taken_ + 1) * total_) return false;
     const bool wants_mixed = taken_ % 2 == 0;
     if (step.is_decode() == wants_mixed && ++patience_ < kPatience) return false;
     patience_ = 0;
@@ -188,7 +189,9 @@ class Replay {
     }
     const Plan& plan = engine_.kind(0).current_plan();
     const PlanStats stats = plan.stats();
-    report_.balance.add(stats.balance);
+    report_.longest_queues_us += stats.longest_queue_us;
+    report_.mean_queues_us += stats.mean_queue_us;
+    report_.step_balance.add(stats.balance);
     report_.split_share.add(stats.split_share);
     keep_if_telling(step, plan, stats);
   }

@@ -44,8 +44,10 @@ struct ReplayReport {
   double decode_kv_bytes = 0.0;  // that decode steps had to read
   double machine_read_gbps = 0.0;
 
-  // How well planned, over the steps.
-  Distribution balance, split_share;
+  // How well planned. Summed over the steps before they are divided, so that a step counts by the
+  // time it takes and not as much as one with a single short request.
+  double longest_queues_us = 0.0, mean_queues_us = 0.0;  // predicted
+  Distribution step_balance, split_share;                // of each step
 
   // How right.
   std::optional<Verification> verification;
@@ -55,6 +57,8 @@ struct ReplayReport {
   /// Of decode steps, 1e9 bytes a second; nothing where no step was pure decode.
   std::optional<double> decode_read_gbps() const;
   std::optional<double> read_share() const;
+  /// Longest queue over mean; 1 where nothing was planned.
+  double balance() const;
 };
 
 std::string to_table(const ReplayReport& report);

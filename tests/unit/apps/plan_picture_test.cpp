@@ -63,7 +63,7 @@ TEST(PlanText, ALetterARequestLowerCaseForPartialStates) {
   const std::string text = draw_text(two_queues(), 10);
   EXPECT_THAT(text, HasSubstr("0 |aaaaaaaa..| 8.0 us"));
   EXPECT_THAT(text, HasSubstr("1 |aaaaaaaaBB| 10.0 us"));
-  EXPECT_THAT(text, HasSubstr("1 merges"));
+  EXPECT_THAT(text, HasSubstr("merges: 1"));
 }
 
 }  // namespace

@@ -39,7 +39,9 @@ ReplayReport small_report() {
   report.plan_us.add(2.0);
   report.decode_kv_bytes = 6e6;  // in 600 us: 10 GB/s
   report.machine_read_gbps = 20.0;
-  report.balance.add(1.25);
+  report.longest_queues_us = 125.0;
+  report.mean_queues_us = 100.0;
+  report.step_balance.add(1.5);
   report.split_share.add(0.5);
   return report;
 }

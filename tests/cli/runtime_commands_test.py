@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Runs `trencadis compile`, `cache` and `info` as a user does.
+
+    runtime_commands_test.py COMMAND SOURCE_DIR [unittest arguments]
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+from command_test import COMMAND, FAILURE, USAGE, WRONG_RESULT, CommandTest
+
+FUNCTOR = """
+struct Tilt {
+  static constexpr HookSet hooks = kLogitsTransform;
+  template <class P>
+  TRENCADIS_FN static float logits_transform(const P& p, float logit, const LogitCoord& at) {
+    return logit + p.slope * static_cast<float>(at.kv_pos);
+  }
+};
+"""
+SPEC = json.dumps({"functor": "Tilt", "causal": True, "scalars": [{"name": "slope", "value": 0.5}]})
+
+
+class RuntimeTest(CommandTest):
+    """Each test has a cache of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.directory / "cache"
+        self.environment = {**os.environ, "TRENCADIS_CACHE_DIR": str(self.cache)}
+        self.environment.pop("TRENCADIS_CXX", None)
+
+    def run_command(self, *arguments):
+        return subprocess.run(
+            [COMMAND, *map(str, arguments)],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=self.environment,
+        )
+
+    def compile(self):
+        """Compiles the functor; what the command says of it."""
+        source = self.write("tilt.h", FUNCTOR)
+        result = self.succeed("compile", "--spec", SPEC, "--source", source, "--json")
+        return json.loads(result.stdout)[0]
+
+
+class Compile(RuntimeTest):
+    def test_stock_variants_need_no_compiler(self):
+        self.environment["PATH"] = "/nonexistent"
+        result = self.succeed("compile", "--spec", "head_dim=64,causal,soft_cap=30", "--arch", "host")
+        self.assertIn("built in", result.stdout)
+        self.assertIn("key ", result.stdout)
+        self.assertNotIn("path     /", self.succeed("compile", "--stock").stdout)
+        self.assertFalse(self.cache.exists())
+
+    @unittest.skipUnless(shutil.which("c++"), "no C++ compiler here")
+    def test_own_variant_is_compiled_once(self):
+        first = self.compile()
+        self.assertFalse(first["from_cache"])
+        self.assertGreater(first["seconds"], 0)
+        self.assertTrue(os.path.exists(first["path"]))
+        self.assertIn("Tilt", first["name"])
+        again = self.compile()
+        self.assertTrue(again["from_cache"])
+        self.assertEqual(again["key"], first["key"])
+
+    def test_source_is_printed_and_deterministic(self):
+        source = self.write("tilt.h", FUNCTOR)
+        arguments = ("compile", "--spec", SPEC, "--source", source, "--print-source")
+        text = self.succeed(*arguments).stdout
+        self.assertIn("logits_transform", text)
+        self.assertEqual(self.succeed(*arguments).stdout, text)
+        self.assertFalse(self.cache.exists())
+
+    def test_spec_may_be_a_file(self):
+        inline = self.succeed("compile", "--spec", "causal,alibi", "--json").stdout
+        for name, text in (("a.json", '{"causal": true, "alibi": true}'), ("a.spec", "causal,alibi\n")):
+            path = self.write(name, text)
+            self.assertEqual(self.succeed("compile", "--spec", path, "--json").stdout, inline)
+
+    @unittest.skipUnless(shutil.which("c++"), "no C++ compiler here")
+    def test_an_error_points_into_the_users_text(self):
+        source = self.write("tilt.h", FUNCTOR.replace("at.kv_pos", "at.kv_posn"))
+        result = self.run_command("compile", "--spec", SPEC, "--source", source)
+        self.assertEqual(result.returncode, FAILURE)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertRegex(result.stderr, r"variant:6:\d+: error: .*kv_posn")
+        self.assertIn(str(self.cache / "failed"), result.stderr)
+
+    def test_bad_input_is_one_line(self):
+        self.fail_with(FAILURE, ["--spec", "--stock"], "compile")
+        self.fail_with(FAILURE, ["'casual'", "causal"], "compile", "--spec", "casual")
+        self.fail_with(FAILURE, ["not JSON"], "compile", "--spec", '{"head_dim": }')
+        self.fail_with(FAILURE, ["missing.json"], "compile", "--spec", "missing.json")
+        self.fail_with(FAILURE, ["missing.h"], "compile", "--spec", "functor=F", "--source", "missing.h")
+        self.fail_with(FAILURE, ["sm_90a", "host"], "compile", "--spec", "causal", "--arch", "sm_90a")
+        self.fail_with(USAGE, ["--stock"], "compile", "--spec", "causal", "--stock")
+
+    def test_a_missing_compiler_says_what_was_searched(self):
+        source = self.write("tilt.h", FUNCTOR)
+        self.environment["TRENCADIS_CXX"] = "/nonexistent/c++"
+        self.fail_with(
+            FAILURE, ["/nonexistent/c++", "install g++"], "compile", "--spec", SPEC, "--source", source
+        )
+
+    def test_a_cache_that_cannot_be_is_named(self):
+        source = self.write("tilt.h", FUNCTOR)
+        self.environment["TRENCADIS_CACHE_DIR"] = str(self.write("a-file", "") / "cache")
+        self.fail_with(
+            FAILURE, ["a-file/cache", "prebuild", "trencadis compile --arch host --spec"],
+            "compile", "--spec", SPEC, "--source", source,
+        )  # fmt: skip
+
+
+class Cache(RuntimeTest):
+    def test_an_empty_cache_is_no_error(self):
+        for command in ("list", "verify"):
+            self.assertIn("0 kernels in " + str(self.cache), self.succeed("cache", command).stdout)
+        self.assertIn("removed 0 kernels", self.succeed("cache", "clear").stdout)
+        self.assertFalse(self.cache.exists())
+
+    @unittest.skipUnless(shutil.which("c++"), "no C++ compiler here")
+    def test_lists_verifies_and_clears(self):
+        kernel = self.compile()
+        self.assertIn(kernel["key"], self.succeed("cache", "list").stdout)
+        entry = json.loads(self.succeed("cache", "verify", "--json").stdout)["entries"][0]
+        self.assertEqual((entry["key"], entry["intact"]), (kernel["key"], True))
+
+        with open(kernel["path"], "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([last[0] ^ 1]))
+        result = self.run_command("cache", "verify")
+        self.assertEqual(result.returncode, WRONG_RESULT)
+        self.assertIn("DAMAGED", result.stdout)
+        self.assertIn("1 of 1 kernels", result.stderr)
+        self.assertFalse(self.compile()["from_cache"])
+        self.succeed("cache", "verify")
+
+        self.assertIn("removed 1 kernels", self.succeed("cache", "clear").stdout)
+        self.assertFalse(os.path.exists(kernel["path"]))
+
+    def test_needs_to_know_what_to_do(self):
+        self.fail_with(USAGE, ["subcommand"], "cache")
+
+
+class Info(RuntimeTest):
+    def test_tells_what_is_here_and_why_something_is_not(self):
+        text = self.succeed("info").stdout
+        for word in ("backends", "cpu", "cuda", "compilers", "host", "nvrtc", str(self.cache)):
+            self.assertIn(word, text)
+        info = json.loads(self.succeed("info", "--json").stdout)
+        for part in (*info["backends"], *info["compilers"]):
+            self.assertNotEqual(part["available"], part["reason"] != "", part)
+        cpu = next(backend for backend in info["backends"] if backend["name"] == "cpu")
+        self.assertTrue(cpu["available"])
+        self.assertGreaterEqual(cpu["devices"][0]["num_ctas"], 1)
+
+    def test_works_without_compiler_and_home(self):
+        for name in ("TRENCADIS_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+            self.environment.pop(name, None)
+        self.environment["TRENCADIS_CXX"] = "/nonexistent/c++"
+        text = self.succeed("info").stdout
+        self.assertIn("/nonexistent/c++ is not found", text)
+        self.assertIn("set TRENCADIS_CACHE_DIR", text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
