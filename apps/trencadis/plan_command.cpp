@@ -76,8 +76,9 @@ Step step_of_trace(const Options& o) {
   batching.max_batch = o.batch;
   batching.chunk_tokens = o.chunk;
   batching.page_size = o.page_size;
+  const TraceSummary summary = scan_trace(o.trace, served);
   batching.num_pages =
-      Batcher::pages_needed(scan_trace(o.trace, served).longest, o.page_size) * o.batch;
+      Batcher::pages_needed(summary.longest, o.page_size) * std::min(o.batch, summary.requests);
   batching.step_time_s = 0.0;
   const auto reader = open_trace(o.trace);
   Batcher batcher(batching, o.trace, [&, left = served]() mutable {
