@@ -27,7 +27,9 @@
 namespace trencadis {
 
 /// Either form. Throws Error(invalid_argument) for text that is neither, an unknown key, a value of
-/// the wrong kind or a combination that means nothing, with the key and what was expected.
+/// the wrong kind or an option that does not go with the others, with the key and what was
+/// expected. A functor's names, and whether its source is there, are checked where the spec is
+/// used.
 AttentionSpec parse_spec(std::string_view text);
 
 /// The long form on one line, everything spelt out: parse_spec(to_json(spec)) == spec.

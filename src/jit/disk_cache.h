@@ -1,6 +1,9 @@
 // Compiled kernels on disk: one file a content key. Several processes use a directory at once, may
 // be killed at any moment, and may find it read-only or damaged.
 //
+// The code that lies here runs with the rights of the process: the checksums find accidents, and
+// who may write to the directory is trusted as one who may write to the library itself.
+//
 //   <directory>/<key>.kernel    an entry, complete from the moment that it has this name
 //   <directory>/locks/<key>     held (flock) by the process that compiles the key
 //   <directory>/work/<name>/    a compilation under way; held (flock) by its process

@@ -36,6 +36,7 @@ constexpr std::array kFlags = {"-x",
                                "-fno-trapping-math"};
 constexpr const char* kSourceFile = "kernel.cpp";
 constexpr const char* kArtifactFile = "kernel.so";
+constexpr const char* kDependencyFile = "kernel.d";  // what the source included, as make wants it
 constexpr const char* kHeaderDirectory = "kernels";
 
 // The instruction sets that compilers generate for numeric code. The rest of what Linux lists
@@ -103,6 +104,18 @@ ProcessOptions compiler_options(std::chrono::seconds timeout, const std::string&
 
 constexpr std::chrono::seconds kQueryTimeout(30);
 
+/// The first file that the source included besides system headers and those that came with it; ""
+/// where there is none. Its content is not in the key, so a change of it would go unseen.
+std::string foreign_header(const fs::path& directory) {
+  const std::string headers = std::string(kHeaderDirectory) + "/";
+  for (const std::string& word : words(base::read_file(directory / kDependencyFile))) {
+    const bool known =
+        word.starts_with(headers) || word == kSourceFile || word == "\\" || word.ends_with(':');
+    if (!known) return word;
+  }
+  return "";
+}
+
 std::string how_it_ended(const ProcessResult& result) {
   if (result.timed_out) return "did not end in time";
   if (result.signal != 0) return fmt::format("was killed by signal {}", result.signal);
@@ -150,6 +163,12 @@ void write_sources(const KernelSource& source, const fs::path& directory) {
     write_file(path, header.text);
   }
   write_file(directory / kSourceFile, source.text);
+}
+
+Artifact read_artifact(const fs::path& path) {
+  const std::string bytes = base::read_file(path);
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  return Artifact(begin, begin + bytes.size());
 }
 
 /// GCC and clang mark errors alike. "fatal error" holds "error" too.
@@ -296,19 +315,26 @@ std::variant<Artifact, CompileFailure> HostCompiler::compile(const KernelSource&
   const std::string program = arguments.front();
   arguments.insert(arguments.end(), kFlags.begin(), kFlags.end());
   // Relative paths, in the work directory: nothing in the artifact or in a message depends on it.
-  for (const char* argument : {"-shared", "-I", kHeaderDirectory, kSourceFile, "-o", kArtifactFile})
+  for (const char* argument : {"-shared", "-I", kHeaderDirectory, "-MMD", "-MF", kDependencyFile,
+                               kSourceFile, "-o", kArtifactFile}) {
     arguments.emplace_back(argument);
+  }
 
   const fs::path directory(work_directory);
   write_sources(source, directory);
   const ProcessResult result = run_process(arguments, compiler_options(timeout_, work_directory));
+  CompileFailure failure;
   std::error_code missing;
   if (succeeded(result) && fs::file_size(directory / kArtifactFile, missing) > 0 && !missing) {
-    const std::string bytes = base::read_file(directory / kArtifactFile);
-    const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
-    return Artifact(begin, begin + bytes.size());
+    const std::string foreign = foreign_header(directory);
+    if (foreign.empty()) return read_artifact(directory / kArtifactFile);
+    failure = {.first_error = fmt::format("the source includes {}", foreign),
+               .advice = "put that file's text into the source: a kernel is known by its content",
+               .log = result.output,
+               .command = ""};
+  } else {
+    failure = describe_failure(result, timeout_, program);
   }
-  CompileFailure failure = describe_failure(result, timeout_, program);
   failure.command = fmt::format("{}", fmt::join(arguments, " "));
   return failure;
 }

@@ -63,16 +63,17 @@ class Loading {
 
   /// Runs what writes to the cache; where that fails, says which kernel was wanted and what to do.
   template <class Action>
-  auto writable(Action action) const {
+  auto writing(Action action) const {
     try {
       return action();
     } catch (const Error& error) {
-      const std::string why =
-          problem_.empty() ? std::string("is not in the cache") : "is damaged (" + problem_ + ")";
-      base::fail(ErrorKind::io,
-                 "kernel {} {} and cannot be compiled: {}; set TRENCADIS_CACHE_DIR "
-                 "to a directory that can be written{}",
-                 source_.name, why, error.what(),
+      const std::string state =
+          problem_.empty() ? std::string("is not in the cache")
+                           : fmt::format("has a cache entry that cannot be used ({})", problem_);
+      base::fail(error.kind(),
+                 "kernel {} {} and cannot be put there: {}; set TRENCADIS_CACHE_DIR to a directory "
+                 "that can be written{}",
+                 source_.name, state, error.what(),
                  prebuild_advice(", or prebuild the kernel where this one can be: "));
     }
   }
@@ -84,12 +85,12 @@ class Loading {
   }
 
   LoadedKernel compile() {
-    const KeyLock lock = writable([&] { return disk_.lock(key_.key, kLockPatienceSeconds); });
+    const KeyLock lock = writing([&] { return disk_.lock(key_.key, kLockPatienceSeconds); });
     // Whoever held the lock before may have done the work.
     if (auto kernel = from_disk(disk_.read(key_.key))) return *kernel;
-    const WorkDirectory work = writable([&] { return disk_.make_work_directory(key_.key); });
+    const WorkDirectory work = writing([&] { return disk_.make_work_directory(key_.key); });
     const auto start = std::chrono::steady_clock::now();
-    auto result = compiler_.compile(source_, work.path());
+    const auto result = writing([&] { return compiler_.compile(source_, work.path()); });
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (const auto* failure = std::get_if<CompileFailure>(&result)) report(*failure, work);
 
@@ -98,13 +99,13 @@ class Loading {
                         .key = key_.key,
                         .path = disk_.entry_path(key_.key),
                         .seconds = elapsed.count()};
-    disk_.publish({.key = key_.key,
-                   .name = source_.name,
-                   .compiler = description_.version,
-                   .architecture = architecture_,
-                   .source_key = key_.source_key,
-                   .library = TRENCADIS_VERSION_STRING},
-                  artifact, work);
+    const EntryInfo info{.key = key_.key,
+                         .name = source_.name,
+                         .compiler = description_.version,
+                         .architecture = architecture_,
+                         .source_key = key_.source_key,
+                         .library = TRENCADIS_VERSION_STRING};
+    writing([&] { disk_.publish(info, artifact, work); });
     return kernel;
   }
 
@@ -158,7 +159,7 @@ KernelCache& process_kernel_cache() {
 }
 
 LoadedKernel load_host_kernel(const KernelSource& source) {
-  static HostCompiler compiler;
+  static HostCompiler compiler;  // what it finds out is remembered for the life of the process
   return process_kernel_cache().get_or_compile(source, compiler,
                                                DiskCache(default_cache_directory()));
 }

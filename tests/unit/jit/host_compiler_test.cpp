@@ -121,6 +121,14 @@ TEST_F(HostCompilerTest, J3_AMissingHeaderIsTheFirstLine) {
   EXPECT_THAT(failure.command, HasSubstr("kernel.cpp"));
 }
 
+TEST_F(HostCompilerTest, J2_AHeaderThatIsNotInTheKeyIsRefused) {
+  write_text(directory_ / "mine.h", "inline int one() { return 1; }\n");
+  KernelSource source = answer_kernel(1);
+  source.text =
+      "#include <cmath>\n#include \"" + (directory_ / "mine.h").string() + "\"\n" + source.text;
+  EXPECT_THAT(fail_with(source, work_).first_error, HasSubstr("mine.h"));
+}
+
 TEST_F(HostCompilerTest, J3_ASyntaxErrorPointsIntoTheUsersText) {
   KernelSource source = answer_kernel(1);
   source.text += "#line 7 \"variant\"\nint f() { return 1 +; }\nint g() { return oops; }\n";
