@@ -16,8 +16,9 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
+/// Once loaded it stays: it brings a C++ runtime of its own, whose memory unloading would leak.
 Library open_library(const std::string& path) {
-  return Library(dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL));
+  return Library(dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE));
 }
 
 std::string path_of(void* library) {
