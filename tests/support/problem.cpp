@@ -262,9 +262,9 @@ void ProblemBuilder::make_pool(Problem& problem) {
   const bool nhd = config_.layout == KvLayout::nhd;
   const std::int64_t blocks = blocks_of(problem.matrix) + kSparePages;
   const auto pool_shape = [&](std::int64_t dim) -> std::vector<std::int64_t> {
-    if (ragged_) {  // blocks are tokens, between a dimension for K and V and nothing else
-      return nhd ? std::vector<std::int64_t>{blocks, 1, heads, dim}
-                 : std::vector<std::int64_t>{1, heads, blocks, dim};
+    if (ragged_) {
+      return nhd ? std::vector<std::int64_t>{blocks * block, 1, heads, dim}
+                 : std::vector<std::int64_t>{1, heads, blocks * block, dim};
     }
     return nhd ? std::vector<std::int64_t>{blocks, 1, 1, block, heads, dim}
                : std::vector<std::int64_t>{blocks, 1, 1, heads, block, dim};
