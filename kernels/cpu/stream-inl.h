@@ -173,6 +173,7 @@ HWY_INLINE void AccumulateRows(const AccumulateTask& task, int head, int row, in
   }
 }
 
+/// `keys` is a constant where this is inlined for a full block, and its loops unroll.
 template <class T>
 HWY_INLINE void AccumulateHead(const AccumulateTask& task, int head, int key, int keys) {
   int row = 0;
@@ -194,7 +195,12 @@ template <class T>
 void Accumulate(const AccumulateTask& task) {
   for (int key = 0; key < task.values.count; key += kTokenBlock) {
     const int keys = HWY_MIN(kTokenBlock, task.values.count - key);
-    for (int head = 0; head < task.values.heads; ++head) AccumulateHead<T>(task, head, key, keys);
+    for (int head = 0; head < task.values.heads; ++head) {
+      if (keys == kTokenBlock)
+        AccumulateHead<T>(task, head, key, kTokenBlock);
+      else
+        AccumulateHead<T>(task, head, key, keys);
+    }
   }
 }
 

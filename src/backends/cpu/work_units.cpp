@@ -12,7 +12,7 @@ constexpr std::int32_t kAbsent = -2;
 
 /// Units a thread at the least, where heads can be taken apart: the last to end is late by no more
 /// than one unit.
-constexpr std::int64_t kUnitsPerThread = 8;
+constexpr std::int64_t kUnitsPerThread = 4;
 
 const contract::RowBlock& block_of(const contract::PlanView& plan, std::int32_t item) {
   return plan.row_blocks()[plan.items()[item].row_block];
