@@ -40,6 +40,27 @@ struct Pair {
   VF a, b;
 };
 
+/// f16 to float. Highway's own conversion takes infinities and NaN for finite numbers where the CPU
+/// has no instruction for it; there it is done by scaling, which is exact for subnormals too.
+template <class D>
+HWY_INLINE hn::Vec<D> PromoteF16(D d, const std::uint16_t* p) {
+#if HWY_TARGET == HWY_SSE4
+  const hn::RebindToUnsigned<D> d32;
+  const hn::Rebind<std::uint16_t, D> d16;
+  const auto bits = hn::PromoteTo(d32, hn::LoadU(d16, p));
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d32, 0x8000u)));
+  const auto shifted = hn::ShiftLeft<13>(hn::And(bits, hn::Set(d32, 0x7FFFu)));
+  const auto finite = hn::Mul(hn::BitCast(d, shifted), hn::Set(d, 0x1p112f));
+  const auto special = hn::Or(hn::BitCast(d32, finite), hn::Set(d32, 0x7F800000u));
+  const auto value =
+      hn::IfThenElse(hn::Ge(finite, hn::Set(d, 65536.0f)), hn::BitCast(d, special), finite);
+  return hn::Or(value, hn::BitCast(d, sign));
+#else
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(p)));
+#endif
+}
+
 // kPair elements as two vectors of floats, in load order: consecutive halves, but for bf16 the even
 // and the odd elements.
 HWY_INLINE Pair LoadPair(F32, const float* p) {
@@ -47,10 +68,7 @@ HWY_INLINE Pair LoadPair(F32, const float* p) {
   return {hn::LoadU(d, p), hn::LoadU(d, p + kLanes)};
 }
 HWY_INLINE Pair LoadPair(F16, const std::uint16_t* p) {
-  const F d;
-  const hn::Rebind<hwy::float16_t, F> dh;
-  const auto* h = reinterpret_cast<const hwy::float16_t*>(p);
-  return {hn::PromoteTo(d, hn::LoadU(dh, h)), hn::PromoteTo(d, hn::LoadU(dh, h + kLanes))};
+  return {PromoteF16(F(), p), PromoteF16(F(), p + kLanes)};
 }
 HWY_INLINE Pair LoadPair(BF16, const std::uint16_t* p) {
   const F d;
@@ -66,8 +84,7 @@ HWY_INLINE VF LoadNatural(F32, const float* p) {
   return hn::LoadU(F(), p);
 }
 HWY_INLINE VF LoadNatural(F16, const std::uint16_t* p) {
-  const hn::Rebind<hwy::float16_t, F> dh;
-  return hn::PromoteTo(F(), hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(p)));
+  return PromoteF16(F(), p);
 }
 HWY_INLINE VF LoadNatural(BF16, const std::uint16_t* p) {
   const hn::Rebind<std::uint16_t, F> d16;
@@ -80,9 +97,7 @@ inline float LoadScalar(F32, const float* p) {
 }
 inline float LoadScalar(F16, const std::uint16_t* p) {
   const hn::CappedTag<float, 1> d;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
-  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
-  return hn::GetLane(hn::PromoteTo(d, hn::BitCast(dh, hn::Set(d16, *p))));
+  return hn::GetLane(PromoteF16(d, p));
 }
 inline float LoadScalar(BF16, const std::uint16_t* p) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(*p) << 16);
