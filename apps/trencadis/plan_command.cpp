@@ -179,7 +179,7 @@ void run(const Options& o) {
       picture_of(plan, fmt::format("Plan of {} requests, {}", step.batch(), describe(shape)),
                  device.name, labels_of(step, from_trace));
 
-  fmt::print("{}\n\n{}", plan.explain(), draw_text(picture));
+  fmt::print("{}\n{}", plan.explain(), draw_text(picture));
   if (json) json->commit(to_json(picture));
   if (svg) svg->commit(draw_svg(picture));
 }
