@@ -26,31 +26,31 @@ std::string_view to_string(BackendKind kind) noexcept;
 BackendKind parse_backend(std::string_view name);
 
 struct AttentionConfig {
-  Heads heads;
+  Heads heads = {};
   std::int64_t page_size = 16;  // B_c of the plans that follow
   KvLayout layout = KvLayout::nhd;
   BackendKind backend = BackendKind::automatic;
   int device_index = 0;
   int num_threads = 0;  // CPU; 0: all that the process may use
-  Limits limits;
-  PlanOptions plan;
+  Limits limits = {};
+  PlanOptions plan = {};
   double sm_scale = 0.0;  // 0: 1 / sqrt(D_qk)
   /// A uint8 tensor [bytes] on the backend's device for plans and partial states. Undefined: the
   /// engine owns one. Its size is checked at construction where limits are given, else at plan().
-  TensorView workspace;
+  TensorView workspace = {};
 };
 
 /// Arguments of one run(). Nothing here is kept.
 struct RunArgs {
-  TensorView q;                         // [nnz_q, H_q, D_qk]
-  TensorView k;                         // the pool, or ragged keys, in the config's layout
-  TensorView v;                         // likewise, with D_vo; strides may differ from k's
-  TensorView out;                       // [nnz_q, H_q, D_vo]; every row is written
-  TensorView lse;                       // float32 [nnz_q, H_q]; undefined: not wanted
-  TensorView sinks;                     // float32 [H_q]; due iff the variant has sinks
-  std::span<const TensorView> tensors;  // the variant's extra tensors in declared order
-  std::span<const double> scalars;      // empty: the spec's values; else one a declared scalar
-  void* stream = nullptr;               // CUDA stream; the CPU runs before it returns
+  TensorView q = {};                         // [nnz_q, H_q, D_qk]
+  TensorView k = {};                         // the pool, or ragged keys, in the config's layout
+  TensorView v = {};                         // likewise, with D_vo; strides may differ from k's
+  TensorView out = {};                       // [nnz_q, H_q, D_vo]; every row is written
+  TensorView lse = {};                       // float32 [nnz_q, H_q]; undefined: not wanted
+  TensorView sinks = {};                     // float32 [H_q]; due iff the variant has sinks
+  std::span<const TensorView> tensors = {};  // the variant's extra tensors in declared order
+  std::span<const double> scalars = {};      // empty: the spec's values; else one a declared scalar
+  void* stream = nullptr;                    // CUDA stream; the CPU runs before it returns
 };
 
 /// One attention operator, set up once and used for every step and layer. Not for concurrent use by

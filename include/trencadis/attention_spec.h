@@ -17,7 +17,7 @@ struct AttentionSpec {
   DType dtype_q = DType::bf16;
   DType dtype_kv = DType::bf16;
   DType dtype_o = DType::bf16;
-  Variant variant;
+  Variant variant = {};
   LseBase lse_base = LseBase::natural;
 
   int vo() const noexcept { return head_dim_vo == 0 ? head_dim_qk : head_dim_vo; }

@@ -19,12 +19,14 @@ namespace trencadis {
 /// A borrowed BSR matrix in host memory (indices may be int32 or int64).
 struct BlockSparseView {
   std::int64_t block_cols = 1;  // B_c: tokens a block (the page size P)
-  IndexSpan row_indptr;    // [rows + 1] query tokens (over nnz_q); empty: one block row a request
-  IndexSpan row_requests;  // [rows] request of each block row; empty: row r is request r
-  IndexSpan indptr;        // [rows + 1] into indices, in blocks
-  IndexSpan indices;    // [nnz] block ids; empty: row r's j-th block is indptr[r] + j (contiguous)
-  IndexSpan positions;  // [nnz] logical block column, ascending in a row; empty: j-th is j
-  IndexSpan kv_lens;    // [rows] storage tokens of each row that are valid
+  IndexSpan row_indptr =
+      {};  // [rows + 1] query tokens (over nnz_q); empty: one block row a request
+  IndexSpan row_requests = {};  // [rows] request of each block row; empty: row r is request r
+  IndexSpan indptr = {};        // [rows + 1] into indices, in blocks
+  IndexSpan indices =
+      {};  // [nnz] block ids; empty: row r's j-th block is indptr[r] + j (contiguous)
+  IndexSpan positions = {};  // [nnz] logical block column, ascending in a row; empty: j-th is j
+  IndexSpan kv_lens = {};    // [rows] storage tokens of each row that are valid
 };
 
 /// A bool a (query row, key) of each request, packed little-endian, each request at a byte
@@ -91,9 +93,9 @@ struct SpeculationTree {
 BlockSparse from_speculation_trees(IndexSpan indptr, IndexSpan indices, IndexSpan kv_lens,
                                    std::span<const SpeculationTree> trees, std::int64_t page_size);
 
-/// Packs one boolean mask a request, for the tensors `packed_mask` and `mask_indptr`. masks[b]: host
-/// uint8 [l_q, l_kv], any strides, nonzero = keep. qo_indptr: [B + 1]; kv_lens: [B].
-/// Throws Error(invalid_argument | type_mismatch) for a mask of another shape, dtype or device.
+/// Packs one boolean mask a request, for the tensors `packed_mask` and `mask_indptr`. masks[b]:
+/// host uint8 [l_q, l_kv], any strides, nonzero = keep. qo_indptr: [B + 1]; kv_lens: [B]. Throws
+/// Error(invalid_argument | type_mismatch) for a mask of another shape, dtype or device.
 PackedMask pack_masks(std::span<const TensorView> masks, IndexSpan qo_indptr, IndexSpan kv_lens);
 
 /// A boolean mask (row-major bytes, nonzero = keep) of one request over contiguous KV: [rows,

@@ -52,15 +52,15 @@ struct PlanOptions {
 };
 
 struct PlanInput {
-  IndexSpan qo_indptr;  // [B + 1] query tokens
-  IndexSpan kv_lens;    // [B] logical KV tokens of each request
+  IndexSpan qo_indptr = {};  // [B + 1] query tokens
+  IndexSpan kv_lens = {};    // [B] logical KV tokens of each request
   /// The storage. Borrowed until the last run() of the plan returns (CPU) or is enqueued and copied
   /// (CUDA).
-  BlockSparseView kv;
+  BlockSparseView kv = {};
   /// Declared bounds of a mask that lengths alone do not give (prefix-LM, documents): the logical
   /// KV range that rows [row_begin, row_end) of `request` can see. Intersected with the variant's.
   std::function<KvRange(std::int64_t request, std::int64_t row_begin, std::int64_t row_end)>
-      kv_bounds;
+      kv_bounds = {};
 };
 
 /// One piece of work as the schedule places it. Costs are predicted microseconds since the launch.

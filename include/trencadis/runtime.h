@@ -36,9 +36,9 @@ std::vector<CompilerInfo> compilers();
 std::string can_implement(const AttentionSpec& spec, const AttentionConfig& config,
                           BackendKind backend);
 
-/// Read bandwidth of this machine's memory in 1e9 bytes a second: `num_threads` threads (0: all that
-/// the process may use) sum 512 MiB, the best of five passes. Takes half a second and that memory.
-/// Throws Error(invalid_argument | out_of_capacity).
+/// Read bandwidth of this machine's memory in 1e9 bytes a second: `num_threads` threads (0: all
+/// that the process may use) sum 512 MiB, the best of five passes. Takes half a second and that
+/// memory. Throws Error(invalid_argument | out_of_capacity).
 double measure_read_bandwidth(int num_threads = 0);
 
 struct CompiledKernel {

@@ -80,8 +80,8 @@ struct SoftmaxOptions {
   /// beyond the prefix by itself, so that `causal` and a right window, which would hide the prefix,
   /// are errors with it.
   bool prefix_lm = false;
-  bool document_mask = false;      // extra tensors q_documents: int32 [nnz_q],
-                                   // kv_documents: int32, kv_document_indptr: int64 [B]
+  bool document_mask = false;  // extra tensors q_documents: int32 [nnz_q],
+                               // kv_documents: int32, kv_document_indptr: int64 [B]
   bool sinks = false;
   std::optional<Rope> rope{};  // extra tensor rope_inv_freq: float32 [rotary_dim / 2]
 };
@@ -101,9 +101,9 @@ struct SigmoidOptions {
 /// FlashSigmoid: use_softmax = false, weights sigmoid(logit + bias).
 Variant sigmoid(const SigmoidOptions& options = {});
 
-/// A variant of the caller's own: `source` is C++ that defines `functor`, or the parts of it that are
-/// not stock ("Chain<SoftCap, Mine>"); docs/variants.md says how to write one. Names are checked
-/// here, the source when it is compiled. Throws Error(invalid_argument).
+/// A variant of the caller's own: `source` is C++ that defines `functor`, or the parts of it that
+/// are not stock ("Chain<SoftCap, Mine>"); docs/variants.md says how to write one. Names are
+/// checked here, the source when it is compiled. Throws Error(invalid_argument).
 Variant custom(std::string functor, std::string source, std::vector<ExtraTensor> tensors = {},
                std::vector<ExtraScalar> scalars = {}, MaskBounds bounds = {},
                bool use_softmax = true);

@@ -4,8 +4,8 @@
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define TRENCADIS_FN __host__ __device__ __forceinline__
 #else
-// Always: functors are meant to disappear into the loop that calls them, and a loop that is compiled
-// for a wider instruction set than its callee vectorises only what is inlined.
+// Always: functors are meant to disappear into the loop that calls them, and a loop that is
+// compiled for a wider instruction set than its callee vectorises only what is inlined.
 #define TRENCADIS_FN inline __attribute__((always_inline))
 #endif
 
