@@ -35,7 +35,7 @@ demo: setup
 	$(CONFIGURE) release
 	$(BUILD) release --target trencadis_app
 	@mkdir -p build/demo
-	build/bin/trencadis replay $(TRACE) --json build/demo/replay.json --plan-svg build/demo/plan.svg
+	build/bin/trencadis replay --trace $(TRACE) --json build/demo/replay.json --plan-svg build/demo/plan.svg
 
 bench: build
 	cmake --build build --target bench
