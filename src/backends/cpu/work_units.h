@@ -30,7 +30,8 @@ class WorkUnits {
   /// Allocates only where a plan is larger than every one before it.
   void assign(const contract::PlanView& plan, const Launch& launch, int num_threads);
 
-  /// In the order in which they are to be taken: prefill tiles, in the order of the queues, first.
+  /// In the order in which they are to be taken: prefill tiles in the order of the queues, then the
+  /// rest, longest first.
   std::span<const WorkUnit> units() const { return units_; }
   HeadRange heads(const WorkUnit& unit) const {
     return {unit.first_head, unit.head_count,
