@@ -22,6 +22,7 @@ CompilerInfo to_public(const jit::CompilerDescription& compiler) {
 
 std::vector<CacheEntry> to_public(const std::vector<jit::EntryInfo>& infos) {
   std::vector<CacheEntry> entries;
+  entries.reserve(infos.size());
   for (const jit::EntryInfo& info : infos) {
     entries.push_back({.key = info.key,
                        .name = info.name,

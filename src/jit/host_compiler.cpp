@@ -21,7 +21,7 @@ namespace trencadis::jit {
 namespace {
 
 namespace fs = std::filesystem;
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 
 // Not -ffast-math: kernels rest on IEEE infinities and NaN.
 constexpr std::array kFlags = {"-x",

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -32,6 +32,7 @@ std::string system_text(int error) {
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> result;
+  result.reserve(strings.size() + 1);
   for (std::string& text : strings) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -168,7 +169,7 @@ std::string find_program(const std::string& name) {
   std::string_view rest = path;
   while (!rest.empty() && !name.empty()) {
     const std::string_view directory = rest.substr(0, rest.find(':'));
-    const std::string candidate = std::string(directory) + "/" + name;
+    std::string candidate = std::string(directory) + "/" + name;
     if (!directory.empty() && access(candidate.c_str(), X_OK) == 0) return candidate;
     rest.remove_prefix(std::min(rest.size(), directory.size() + 1));
   }
