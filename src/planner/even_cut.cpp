@@ -103,18 +103,18 @@ void EvenCut::merge_pieces(std::int32_t num_pieces, Schedule& schedule) const {
   schedule.merges.set_size(count);
 }
 
-/// Cuts at s, 2 s, 3 s, ... of the line, and both its ends.
+/// Cuts at start + step, start + 2 step, ... of the line, and at both its ends.
 template <class Locate>
-void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds share,
-                         Locate locate) {
+void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
+                         Nanoseconds step, Locate locate) {
   const Nanoseconds head_cost = work.total();
   const Point end{schedule.num_heads, 0, 0};
   Point* cuts = cuts_.room(schedule.num_queues + 1);
   cuts[0] = {0, 0, 0};
   std::int32_t head = 0;
-  Nanoseconds at = 0;  // of the cut, on the line of its head
+  Nanoseconds at = start;  // of the cut, on the line of its head
   for (std::int32_t q = 1; q <= schedule.num_queues; ++q) {
-    at += share;
+    at += step;
     while (at >= head_cost && head < end.head) {
       at -= head_cost;
       ++head;
@@ -129,11 +129,13 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
   if (work.num_items == 0) return cut_between_items(work, schedule);
   const Nanoseconds slowest_tile =
       *std::max_element(cost.tile.begin(), cost.tile.begin() + tiles.count);
+  // A queue that begins inside an item pays for a prologue that is not on the line, so every queue
+  // but the first gets that much less of it.
   const Nanoseconds total = work.total() * schedule.num_heads;
-  const Nanoseconds share = std::max(contract::ceil_div<Nanoseconds>(total, schedule.num_queues),
-                                     cost.item + slowest_tile);
+  const Nanoseconds step = std::max(
+      contract::ceil_div<Nanoseconds>(total - cost.item, schedule.num_queues), slowest_tile);
   std::uint32_t split_classes = 0;  // bit c: an item of class c is split
-  place_cuts(work, schedule, share, [&](std::int32_t head, Nanoseconds at) -> Point {
+  place_cuts(work, schedule, cost.item, step, [&](std::int32_t head, Nanoseconds at) -> Point {
     const std::int32_t item = find_item(work.line, work.num_items, at);
     const std::uint8_t tile_class = work.blocks[item].tile_class;
     const Nanoseconds tile_cost = cost.tile[tile_class];
@@ -168,7 +170,7 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
 void EvenCut::cut_between_items(const HeadWork& work, Schedule& schedule) {
   const Nanoseconds total = work.total() * schedule.num_heads;
   const Nanoseconds share = contract::ceil_div<Nanoseconds>(total, schedule.num_queues);
-  place_cuts(work, schedule, share, [&](std::int32_t head, Nanoseconds at) -> Point {
+  place_cuts(work, schedule, 0, share, [&](std::int32_t head, Nanoseconds at) -> Point {
     const std::int32_t item = find_item(work.line, work.num_items, at);
     return {head, at - work.line[item] < work.line[item + 1] - at ? item : item + 1, 0};
   });

@@ -42,7 +42,8 @@ class EvenCut {
   class Writer;
 
   template <class Locate>
-  void place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds share, Locate locate);
+  void place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
+                  Nanoseconds step, Locate locate);
   void merge_pieces(std::int32_t num_pieces, Schedule& schedule) const;
 
   Reused<Point> cuts_;  // [num_queues + 1]
