@@ -46,7 +46,9 @@ struct RunArgs {
   TensorView k = {};                         // the pool, or ragged keys, in the config's layout
   TensorView v = {};                         // likewise, with D_vo; strides may differ from k's
   TensorView out = {};                       // [nnz_q, H_q, D_vo]; every row is written
-  TensorView lse = {};                       // float32 [nnz_q, H_q]; undefined: not wanted
+  /// float32 [nnz_q, H_q]; undefined: not wanted. The logarithm of the denominator without the
+  /// sinks, which belong to a state only after its last merge.
+  TensorView lse = {};
   TensorView sinks = {};                     // float32 [H_q]; due iff the variant has sinks
   std::span<const TensorView> tensors = {};  // the variant's extra tensors in declared order
   std::span<const double> scalars = {};      // empty: the spec's values; else one a declared scalar

@@ -1,5 +1,8 @@
 #include "backends/cpu/microkernels.h"
 
+// The kernels hold registers in arrays, which SVE's vectors of unknown size cannot be; NEON serves
+// those machines.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #include <hwy/targets.h>
 
 #include <vector>
