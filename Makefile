@@ -35,7 +35,8 @@ demo: setup
 	$(CONFIGURE) release
 	$(BUILD) release --target trencadis_app
 	@mkdir -p build/demo
-	build/bin/trencadis replay --trace $(TRACE) --json build/demo/replay.json --plan-svg build/demo/plan.svg
+	build/bin/trencadis replay --trace $(TRACE) --requests 1000 --verify 8 \
+		--json build/demo/replay.json --plan-svg build/demo/plan.svg
 
 bench: build
 	cmake --build build --target bench

@@ -13,7 +13,7 @@ constexpr int kHeadsLayers = 2;
 // From the models' published configurations. `tiny` is nobody's: it is sized so that a thousand
 // requests of a real trace can be served by two CPU cores within two minutes.
 constexpr std::array<ModelShape, 14> kModels{{
-    {"tiny", 8, 2, 64, 2},
+    {"tiny", 4, 2, 64, 2},
     {"llama-3.2-1b", 32, 8, 64, 16},
     {"llama-3.2-3b", 24, 8, 128, 28},
     {"llama-3.1-8b", 32, 8, 128, 32},
