@@ -58,30 +58,32 @@ void explain_classes(const PlannerConfig& config, const PlanReader& reader, std:
   }
 }
 
-std::string why_scheduler(const PlannerConfig& config, Scheduler used) {
+std::string why_scheduler(const PlannerConfig& config, Scheduler used, Cutting cutting) {
   const bool asked = config.options.scheduler != Scheduler::automatic;
-  if (used == Scheduler::even_cut) {
-    if (planner::cutting(config.options) == Cutting::while_placing) {
-      return fmt::format("even cut ({}): one line of work, {} equal shares, cut at KV tiles",
-                         asked ? "as asked" : "the best makespan where KV may be split",
-                         config.device.num_ctas);
-    }
-    return fmt::format("even cut between items ({})",
-                       asked ? "as asked" : "many items a queue, so that one weighs little");
+  if (used == Scheduler::longest_first) {
+    return fmt::format("longest first onto the least-loaded queue ({})",
+                       asked                          ? "as asked"
+                       : cutting == Cutting::balanced ? "a few tiles a queue, so equal chunks"
+                                                      : "few items a queue that may not be cut");
   }
-  return fmt::format("longest first onto the least-loaded queue ({})",
-                     asked ? "as asked" : "few items a queue that may not be cut");
+  if (cutting == Cutting::while_placing) {
+    return fmt::format("even cut ({}): one line of work, {} equal shares, cut at KV tiles",
+                       asked ? "as asked" : "the best makespan where KV may be split",
+                       config.device.num_ctas);
+  }
+  return fmt::format("even cut between items ({})",
+                     asked ? "as asked" : "many items a queue, so that one weighs little");
 }
 
-std::string why_split(const PlannerConfig& config) {
+std::string why_split(const PlannerConfig& config, Cutting cutting) {
   const planner::ChunkPolicy policy = planner::chunk_policy(config.options);
-  switch (planner::cutting(config.options)) {
+  switch (cutting) {
     case Cutting::never:
       return "never, as asked";
     case Cutting::while_placing:
       return "where a share ends, unless a piece would cost less than its own overhead";
     case Cutting::balanced:
-      return "where an item exceeds the mean queue";
+      return "where an item exceeds the mean queue and its own overhead";
     case Cutting::fixed:
       return fmt::format("every {} KV tokens, rounded up to T_kv{}{}", policy.tokens,
                          policy.lone_blocks_only ? ", of requests that one row block holds" : "",
@@ -108,8 +110,8 @@ std::string Plan::explain() const {
       "tokens read a KV head",
       s.requests, config->heads.qo, config->heads.kv, s.row_blocks, s.kv_tokens_read);
   explain_classes(*config, reader, text);
-  say(text, "schedule  {}", why_scheduler(*config, impl_->scheduler));
-  say(text, "split     {}", why_split(*config));
+  say(text, "schedule  {}", why_scheduler(*config, impl_->scheduler, planner::cutting(*impl_)));
+  say(text, "split     {}", why_split(*config, planner::cutting(*impl_)));
   say(text,
       "          {:.1f} % of row blocks split, {} merges of {} partial slots ({} rows each); "
       "the rest is written through",

@@ -11,6 +11,7 @@ namespace trencadis::planner {
 namespace {
 
 using base::check;
+using contract::WorkItem;
 
 constexpr std::int64_t kInvariantSplitTokens = 2048;
 
@@ -88,6 +89,13 @@ Cutting cutting(const PlanOptions& options) {
   return options.scheduler == Scheduler::longest_first ? Cutting::balanced : Cutting::while_placing;
 }
 
+Cutting cutting(const Plan::Impl& plan) {
+  const Cutting asked = cutting(plan.config->options);
+  const bool was_short =
+      asked == Cutting::while_placing && plan.scheduler == Scheduler::longest_first;
+  return was_short ? Cutting::balanced : asked;
+}
+
 ChunkPolicy chunk_policy(const PlanOptions& options) {
   const bool given = options.fixed_split_tokens > 0;
   return {.tokens = given ? options.fixed_split_tokens : kInvariantSplitTokens,
@@ -126,11 +134,23 @@ void Planner::plan(const PlanInput& input, const Limits& limits, Plan& plan) {
   schedule_.merges.set_size(0);
   schedule_.num_slots = 0;
   schedule_.slot_rows = 0;
-  if (cutting_ == Cutting::fixed || cutting_ == Cutting::balanced) {
-    work = split_items(work, out.buffer);
+  Cutting how = cutting_;
+  if (how == Cutting::while_placing && is_short(work)) {
+    // The whole items make room for the chunks.
+    WorkItem* const whole = whole_items_.room(row_blocks);
+    std::copy_n(work.items, row_blocks, whole);
+    work.items = whole;
+    how = Cutting::balanced;
   }
+  if (how == Cutting::fixed || how == Cutting::balanced) work = split_items(how, work, out.buffer);
   schedule_.queues = out.buffer.queues();
-  finish(place(work), out);
+  finish(place(how, work), out);
+}
+
+bool Planner::is_short(const HeadWork& whole) const {
+  return config_->options.scheduler == Scheduler::automatic && whole.num_items > 0 &&
+         whole.total() * schedule_.num_heads <
+             kShortQueueOverheads * config_->rules.cost.item * schedule_.num_queues;
 }
 
 /// Whole items go straight into the plan, unless they are to be split first.
@@ -150,9 +170,9 @@ HeadWork Planner::list_work(const PlanInput& input, std::int32_t row_blocks, Pla
   return work;
 }
 
-ChunkRule Planner::chunk_rule(const HeadWork& whole) const {
+ChunkRule Planner::chunk_rule(Cutting how, const HeadWork& whole) const {
   const WorkRules& rules = config_->rules;
-  if (cutting_ == Cutting::balanced) {
+  if (how == Cutting::balanced) {
     return balanced_chunks(whole, schedule_.num_heads, schedule_.num_queues, rules.tiles,
                            rules.cost);
   }
@@ -162,9 +182,9 @@ ChunkRule Planner::chunk_rule(const HeadWork& whole) const {
   return rule;
 }
 
-HeadWork Planner::split_items(const HeadWork& whole, PlanBuffer& buffer) {
+HeadWork Planner::split_items(Cutting how, const HeadWork& whole, PlanBuffer& buffer) {
   const WorkRules& rules = config_->rules;
-  const ChunkRule rule = chunk_rule(whole);
+  const ChunkRule rule = chunk_rule(how, whole);
   const ChunkCount count = count_chunks(whole, rules.tiles, rule);
   check_count("work items a KV head", count.items);
   check_count("partial slots", count.slots * schedule_.num_heads);
@@ -175,8 +195,8 @@ HeadWork Planner::split_items(const HeadWork& whole, PlanBuffer& buffer) {
                chunk_line_.room(count.items + 1), schedule_);
 }
 
-Scheduler Planner::place(const HeadWork& work) {
-  if (cutting_ == Cutting::while_placing) {
+Scheduler Planner::place(Cutting how, const HeadWork& work) {
+  if (how == Cutting::while_placing) {
     even_cut_.cut_evenly(work, config_->rules.tiles, config_->rules.cost, schedule_);
     return Scheduler::even_cut;
   }

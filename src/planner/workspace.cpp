@@ -74,6 +74,9 @@ Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int6
       tokens + tokens * config.heads.group() / config.rules.tiles.largest_query_tile();
   switch (cutting(config.options)) {
     case Cutting::while_placing:
+      // Short work that is cut before it is placed: as Cutting::balanced, and of whole pairs there
+      // are fewer than kShortQueueOverheads a queue, as each costs an overhead.
+      static_assert(kShortQueueOverheads + 2 <= kLongestFirstPairs);
       // Two pieces a queue (even_cut.h); a queue's run of whole items is one segment, and one more
       // for each head that it enters.
       bound.items = bound.row_blocks + 2 * queues;

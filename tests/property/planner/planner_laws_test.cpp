@@ -133,7 +133,8 @@ TEST(PlannerLaws, PlacedItemsOverrunTheMeanByOneItemAtMost) {
 
 TEST(PlannerLaws, AutomaticSplitsFillAtMostTwoSlotsAQueue) {
   for_random_problems(kProblems, [](PlanProblem problem) {
-    for (const Scheduler scheduler : {Scheduler::even_cut, Scheduler::longest_first}) {
+    for (const Scheduler scheduler :
+         {Scheduler::automatic, Scheduler::even_cut, Scheduler::longest_first}) {
       problem.options = {.scheduler = scheduler};
       EXPECT_LE(plan_of(problem).stats().partial_slots, 2 * problem.device.num_ctas);
     }
