@@ -46,7 +46,8 @@ struct PlanOptions {
   SplitMode split = SplitMode::automatic;
   std::int64_t fixed_split_tokens = 0;  // > 0 with SplitMode::fixed; rounded up to T_kv
   /// A request's tiles and splits depend on its own lengths only, so its bits do not depend on the
-  /// rest of the batch. Implies a fixed split (2,048 tokens unless fixed_split_tokens is given).
+  /// rest of the batch. With SplitMode::automatic, requests whose rows one query tile holds are
+  /// split every fixed_split_tokens (2,048 unless given); longer queries are parallel as they are.
   bool batch_invariant = false;
   Scheduler scheduler = Scheduler::automatic;
 };
