@@ -11,8 +11,8 @@
 namespace trencadis::cpu {
 namespace {
 
-/// Queues a thread, so that one which loses its core to another process delays a quarter of its
-/// share and not all of it.
+/// Queues a thread: how finely the planner divides the work. Threads take pieces as they become
+/// free, so one that loses its core to another process does less and delays nobody for long.
 constexpr int kQueuesPerThread = 4;
 
 void check_plan(const contract::PlanHeader& header) {
