@@ -34,7 +34,7 @@ struct ChunkPolicy {
 ChunkPolicy chunk_policy(const PlanOptions& options);
 
 /// Items that are not cut while they are placed: longest first up to this many (item, KV head)
-/// pairs a queue, else cut between items. docs/decisions/0004-scheduler.md has the measurements.
+/// pairs a queue, else cut between items. docs/decisions/0005-scheduler.md has the measurements.
 inline constexpr std::int64_t kLongestFirstPairs = 16;
 
 /// Where the mean queue holds less than this many item overheads, a share is a few tiles and its

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 std::string grouped(std::int64_t value) {
   std::string digits = fmt::format("{}", value);
   for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
 }
 
