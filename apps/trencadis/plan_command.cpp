@@ -168,6 +168,7 @@ void run(const Options& o) {
          "plan needs either --lengths, as in 1:4096,512:512x8, or --trace FILE");
   const ModelShape shape = o.model.shape();
   const DeviceLimits device = find_device(o.device);
+  require_two_files("--json", o.json, "--svg", o.svg);
   std::optional<AtomicFile> json, svg;
   if (!o.json.empty()) json.emplace(o.json);
   if (!o.svg.empty()) svg.emplace(o.svg);

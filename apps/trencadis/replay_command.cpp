@@ -82,6 +82,7 @@ void run(Options& o) {
   o.replay.backend = parse_backend(o.backend);
   o.replay.plan = o.schedule.plan_options();
   o.replay.batching.step_time_s = o.step_ms * 1e-3;
+  require_two_files("--json", o.json, "--plan-svg", o.plan_svg);
   std::optional<AtomicFile> json, svg;
   if (!o.json.empty()) json.emplace(o.json);
   if (!o.plan_svg.empty()) svg.emplace(o.plan_svg);
