@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "engine/registry.h"
 #include "engine/run_arguments.h"
+#include "engine/stock_arguments.h"
 #include "engine/validate.h"
 #include "planner/plan_impl.h"
 #include "planner/planner.h"
@@ -66,6 +67,12 @@ class Workspace {
 
   bool is_given() const { return given_.defined(); }
 
+  void check_device(Device device) const {
+    if (is_given() && given_.device() != device)
+      fail(ErrorKind::type_mismatch, "workspace is {}, expected a tensor on {}", given_.describe(),
+           to_string(device));
+  }
+
   /// At least `bytes`. Throws Error(out_of_capacity) where the caller's is smaller.
   void require(std::int64_t bytes) {
     if (is_given()) {
@@ -103,10 +110,18 @@ struct Attention::Impl {
         executor(chosen.backend->prepare(spec, config)),
         planner(spec, config.heads, executor->limits(), config.plan),
         workspace(config.workspace),
-        params(constant_params(spec, config)) {
+        params(constant_params(spec, config)),
+        stock_arguments(spec, config.heads) {
+    workspace.check_device(device());
     if (!has_limits(config.limits)) return;
     layout = planner::workspace_bound(planner.config(), config.limits, config.page_size);
     workspace.require(layout.total_bytes);
+  }
+
+  /// Where tensors must be.
+  Device device() const {
+    if (chosen.kind == BackendKind::cuda) return {DeviceKind::cuda, config.device_index};
+    return {DeviceKind::cpu, 0};
   }
 
   void plan(const PlanInput& input);
@@ -122,6 +137,7 @@ struct Attention::Impl {
   Workspace workspace;
   planner::WorkspaceLayout layout;
   contract::AttentionParams params;
+  engine::StockArguments stock_arguments;
 
   // The plan in force and the one that is being made: an error leaves the former as it was.
   std::array<Plan, 2> plans;
@@ -201,9 +217,10 @@ void Attention::plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indi
 void Attention::run(const RunArgs& args) {
   Impl& self = *impl_;
   check(self.planned, "run() was called before plan()");
-  const Device device{self.chosen.kind == BackendKind::cuda ? DeviceKind::cuda : DeviceKind::cpu,
-                      self.config.device_index};
+  const Device device = self.device();
   engine::bind_arguments(self.spec, self.config, device, self.facts, args, self.params);
+  self.stock_arguments.check(args.tensors, self.params, self.facts.nnz_q,
+                             device.kind == DeviceKind::cpu);
   self.executor->run(self.plans[self.current].impl().buffer.view(), self.params, args.stream);
 }
 

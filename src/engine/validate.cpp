@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "codegen/validate.h"
@@ -27,11 +29,14 @@ void validate_dtypes(const AttentionSpec& spec) {
 }
 
 void validate_limits(const Limits& limits) {
-  check(limits.max_batch >= 0 && limits.max_qo_tokens >= 0 && limits.max_pages >= 0 &&
-            limits.max_kv_tokens >= 0,
-        "limits are {{max_batch {}, max_qo_tokens {}, max_pages {}, max_kv_tokens {}}}, expected 0 "
-        "(no bound) or more",
-        limits.max_batch, limits.max_qo_tokens, limits.max_pages, limits.max_kv_tokens);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // plans count in int32
+  for (const auto& [name, value] :
+       {std::pair{"max_batch", limits.max_batch}, std::pair{"max_qo_tokens", limits.max_qo_tokens},
+        std::pair{"max_pages", limits.max_pages},
+        std::pair{"max_kv_tokens", limits.max_kv_tokens}}) {
+    check(value >= 0 && value <= kMost, "limits.{} is {}, expected 0 (no bound) to {}", name, value,
+          kMost);
+  }
 }
 
 void validate_workspace(const TensorView& workspace) {
@@ -40,6 +45,8 @@ void validate_workspace(const TensorView& workspace) {
     fail(ErrorKind::type_mismatch, "workspace is {}, expected uint8[bytes]", workspace.describe());
   check(workspace.rank() == 1 && workspace.stride(0) == 1,
         "workspace is {}, expected a contiguous uint8[bytes]", workspace.describe());
+  check(workspace.data() != nullptr || workspace.size(0) == 0,
+        "workspace is {} with a null data pointer", workspace.describe());
   constexpr std::uintptr_t kAlignment = 64;
   check(reinterpret_cast<std::uintptr_t>(workspace.data()) % kAlignment == 0,
         "workspace begins at an address that is not a multiple of {} bytes", kAlignment);
@@ -73,12 +80,15 @@ IdRange id_range(const std::int32_t* ids, std::int64_t count) {
 
 void validate(const AttentionSpec& spec, const AttentionConfig& config) {
   check(config.heads.kv > 0, "num_kv_heads is {}, expected 1 or more", config.heads.kv);
-  check(config.heads.qo > 0 && config.heads.qo % config.heads.kv == 0,
-        "num_qo_heads is {}, expected a positive multiple of num_kv_heads = {}", config.heads.qo,
-        config.heads.kv);
+  constexpr int kMaxHeads = 1 << 16;
+  check(
+      config.heads.qo > 0 && config.heads.qo <= kMaxHeads && config.heads.qo % config.heads.kv == 0,
+      "num_qo_heads is {}, expected a positive multiple of num_kv_heads = {}, at most {}",
+      config.heads.qo, config.heads.kv, kMaxHeads);
   check(spec.head_dim_qk > 0, "head_dim_qk is {}, expected 1 or more", spec.head_dim_qk);
   check(spec.head_dim_vo >= 0, "head_dim_vo is {}, expected 0 (= head_dim_qk) or more",
         spec.head_dim_vo);
+  check(config.device_index >= 0, "device_index is {}, expected 0 or more", config.device_index);
   check(config.page_size > 0, "page_size is {}, expected 1 or more", config.page_size);
   check(config.num_threads >= 0, "num_threads is {}, expected 0 (all) or more", config.num_threads);
   check(std::isfinite(config.sm_scale),

@@ -31,9 +31,11 @@ void check_device(const DeviceLimits& device) {
 }
 
 void check_spec(const AttentionSpec& spec, Heads heads) {
+  constexpr int kMaxHeads = 1 << 16;  // counts of (item, head) pairs and of cost stay far from 2^63
   check(heads.kv >= 1, "heads.kv is {}, expected at least 1", heads.kv);
-  check(heads.qo >= heads.kv && heads.qo % heads.kv == 0,
-        "heads.qo is {}, expected a multiple of heads.kv = {}", heads.qo, heads.kv);
+  check(heads.qo >= heads.kv && heads.qo <= kMaxHeads && heads.qo % heads.kv == 0,
+        "heads.qo is {}, expected a multiple of heads.kv = {}, at most {}", heads.qo, heads.kv,
+        kMaxHeads);
   check(spec.head_dim_qk >= 1, "head_dim_qk is {}, expected at least 1", spec.head_dim_qk);
   check(spec.vo() >= 1, "head_dim_vo is {}, expected at least 1", spec.vo());
   check(spec.variant.bounds.left >= -1, "variant.bounds.left is {}, expected -1 or more",

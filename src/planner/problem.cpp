@@ -12,6 +12,8 @@ namespace {
 using base::check;
 
 constexpr std::int32_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
+/// Of one block row. Kernels step through it by tiles in int32, and may step a tile beyond its end.
+constexpr std::int32_t kMaxKvTokens = kMaxIndex - 4096;
 
 /// The span's own memory where it holds int32, else a checked copy in `copy`. Null where empty.
 const std::int32_t* narrow(std::string_view name, IndexSpan span, std::vector<std::int32_t>& copy) {
@@ -115,7 +117,7 @@ void Problem::resolve(const PlanInput& input) {
 void Problem::check_lengths(int group) {
   std::int64_t wrong = qo_indptr_[0] | kv_.indptr[0];
   std::int32_t longest_query = 0, shortest_query = kMaxIndex;
-  std::int32_t longest_kv = 0;
+  std::int32_t longest_kv = 0, longest_row = 0;
   for (std::int32_t b = 0; b < num_requests_; ++b) {
     wrong |= (qo_indptr_[b + 1] < qo_indptr_[b]) | (kv_lens_[b] < 0);
     const auto query = static_cast<std::int32_t>(static_cast<std::uint32_t>(qo_indptr_[b + 1]) -
@@ -127,12 +129,14 @@ void Problem::check_lengths(int group) {
   for (std::int32_t r = 0; r < num_rows_; ++r) {
     const std::int64_t blocks = std::int64_t{kv_.indptr[r + 1]} - kv_.indptr[r];
     const std::int64_t tokens = kv_.kv_lens[r];
+    longest_row = std::max(longest_row, kv_.kv_lens[r]);
     wrong |= (blocks | tokens | (blocks * kv_.block_cols - tokens)) >> 63;
   }
   if (holds_whole_requests() && kv_.kv_lens != kv_lens_) {
     wrong |= !std::equal(kv_lens_, kv_lens_ + num_requests_, kv_.kv_lens);
   }
-  if (wrong != 0 || std::int64_t{longest_query} * group > kMaxIndex) [[unlikely]] {
+  if (wrong != 0 || std::int64_t{longest_query} * group > kMaxIndex ||
+      std::max(longest_kv, longest_row) > kMaxKvTokens) [[unlikely]] {
     explain_bad_lengths(group);
   }
   max_kv_len_ = longest_kv;
@@ -150,7 +154,8 @@ void Problem::explain_bad_lengths(int group) const {
   check_indptr("qo_indptr", qo_indptr_, num_requests_);
   check_indptr("kv.indptr", kv_.indptr, num_rows_);
   for (std::int32_t b = 0; b < num_requests_; ++b) {
-    check(kv_lens_[b] >= 0, "kv_lens[{}] is {}, expected at least 0", b, kv_lens_[b]);
+    check(kv_lens_[b] >= 0 && kv_lens_[b] <= kMaxKvTokens, "kv_lens[{}] is {}, expected 0 to {}", b,
+          kv_lens_[b], kMaxKvTokens);
     const std::int64_t rows = (std::int64_t{qo_indptr_[b + 1]} - qo_indptr_[b]) * group;
     check(rows <= kMaxIndex,
           "request {} has {} query tokens, expected at most {} for a group of {}", b, rows / group,
@@ -159,7 +164,8 @@ void Problem::explain_bad_lengths(int group) const {
   for (std::int32_t r = 0; r < num_rows_; ++r) {
     const std::int64_t tokens = kv_.kv_lens[r];
     const std::int64_t blocks = std::int64_t{kv_.indptr[r + 1]} - kv_.indptr[r];
-    check(tokens >= 0, "kv.kv_lens[{}] is {}, expected at least 0", r, tokens);
+    check(tokens >= 0 && tokens <= kMaxKvTokens, "kv.kv_lens[{}] is {}, expected 0 to {}", r,
+          tokens, kMaxKvTokens);
     check(tokens <= blocks * kv_.block_cols,
           "kv.kv_lens[{}] is {}, expected at most {}: {} blocks of {} tokens by kv.indptr", r,
           tokens, blocks * kv_.block_cols, blocks, kv_.block_cols);

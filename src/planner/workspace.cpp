@@ -18,6 +18,15 @@ struct Counts {
   std::int64_t slots = 0;
 };
 
+/// Limits may be as large as int32, and a product of several of them larger than any memory.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > std::int64_t{1} << 56)
+    base::fail(ErrorKind::out_of_capacity,
+               "the limits ask for a workspace of more than 2^56 bytes; set tighter ones");
+  return product;
+}
+
 std::int64_t aligned(std::int64_t bytes) {
   return ceil_div<std::int64_t>(bytes, 256) * 256;
 }
@@ -26,7 +35,7 @@ WorkspaceLayout lay_out(std::int64_t plan_bytes, std::int64_t partial_rows, std:
   constexpr std::int64_t kFloat = 4;
   WorkspaceLayout layout;
   layout.partial_o_offset = aligned(plan_bytes);
-  layout.partial_lse_offset = layout.partial_o_offset + aligned(partial_rows * dim * kFloat);
+  layout.partial_lse_offset = layout.partial_o_offset + aligned(times(partial_rows, dim * kFloat));
   layout.total_bytes = layout.partial_lse_offset + aligned(partial_rows * kFloat);
   return layout;
 }
@@ -51,9 +60,9 @@ std::int64_t fixed_slots(const PlannerConfig& config, const Limits& limits, std:
   const auto improve = [&slots](std::int64_t bound) {
     slots = slots < 0 ? bound : std::min(slots, bound);
   };
-  if (limits.max_kv_tokens > 0) improve(row_blocks * ceil_div(limits.max_kv_tokens, chunk));
+  if (limits.max_kv_tokens > 0) improve(times(row_blocks, ceil_div(limits.max_kv_tokens, chunk)));
   if (limits.max_pages > 0 && policy.lone_blocks_only) {
-    improve(ceil_div(2 * limits.max_pages * page_size, chunk));
+    improve(ceil_div(times(2 * limits.max_pages, page_size), chunk));
   }
   base::check(slots >= 0,
               "limits.max_kv_tokens is 0, expected a bound: with fixed splits the workspace grows "
@@ -71,7 +80,7 @@ Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int6
   const std::int64_t heads = config.heads.kv;
   Counts bound;
   bound.row_blocks =
-      tokens + tokens * config.heads.group() / config.rules.tiles.largest_query_tile();
+      tokens + times(tokens, config.heads.group()) / config.rules.tiles.largest_query_tile();
   switch (cutting(config.options)) {
     case Cutting::while_placing:
       // Short work that is cut before it is placed: as Cutting::balanced, and of whole pairs there
@@ -90,7 +99,7 @@ Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int6
     case Cutting::fixed: {
       const std::int64_t slots = fixed_slots(config, limits, page_size, bound.row_blocks);
       bound.items = bound.row_blocks + slots;
-      bound.slots = slots * heads;
+      bound.slots = times(slots, heads);
       break;
     }
     case Cutting::never:
@@ -100,7 +109,7 @@ Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int6
   // Runs of the even cut: at most 3 a queue and one a head. Longest first has one segment for each
   // (item, head); where the choice is free it places no more than its share of a queue.
   const std::int64_t runs = 3 * queues + heads;
-  const std::int64_t pairs = bound.items * heads;
+  const std::int64_t pairs = times(bound.items, heads);
   switch (config.options.scheduler) {
     case Scheduler::even_cut:
       bound.segments = runs;
@@ -131,7 +140,7 @@ WorkspaceLayout workspace_bound(const PlannerConfig& config, const Limits& limit
   const int largest = config.rules.tiles.class_of(limits.max_qo_tokens * config.heads.group());
   const std::int64_t slot_rows =
       config.rules.tiles.classes[static_cast<std::size_t>(largest)].q_rows;
-  return lay_out(plan_bytes, bound.slots * slot_rows, config.spec.vo());
+  return lay_out(plan_bytes, times(bound.slots, slot_rows), config.spec.vo());
 }
 
 WorkspaceLayout workspace_of(const Plan& plan) {

@@ -127,6 +127,12 @@ void expect_table(const BlockSparseView& table, const PagedPool& k, const PagedP
       v.page_size == k.page_size && v.heads == k.heads && v.tensor.size(0) == k.tensor.size(0),
       "v_pool is {}, expected the pages, page size and heads of k_pool, {}", v.tensor.describe(),
       k.tensor.describe());
+  base::check(table.block_cols > 0, "the table's block_cols is {}, expected 1 or more",
+              table.block_cols);
+  for (std::size_t r = 1; r < table.indptr.size(); ++r)
+    base::check(table.indptr[r] >= table.indptr[r - 1],
+                "the table's indptr[{}] is {}, expected at least indptr[{}] = {}", r,
+                table.indptr[r], r - 1, table.indptr[r - 1]);
   base::check(!table.indptr.empty(), "the table's indptr is empty, expected [requests + 1]");
   base::check(
       table.row_requests.empty() && table.positions.empty(),

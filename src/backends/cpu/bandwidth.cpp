@@ -43,7 +43,9 @@ std::uint64_t sum(const std::uint64_t* data, std::size_t words) {
 }  // namespace
 
 double measure_read_bandwidth(int num_threads) {
-  base::check(num_threads >= 0, "num_threads is {}, expected 0 (all) or more", num_threads);
+  constexpr int kMaxThreads = 1024;
+  base::check(num_threads >= 0 && num_threads <= kMaxThreads,
+              "num_threads is {}, expected 0 (all) to {}", num_threads, kMaxThreads);
   cpu::ThreadPool pool(num_threads > 0 ? num_threads : cpu::usable_cpus());
   const auto memory = map_memory();
   const std::size_t words =

@@ -14,6 +14,8 @@ void expect_host(const char* name, const TensorView& tensor) {
   if (tensor.device().kind != DeviceKind::cpu)
     base::fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on the CPU", name,
                tensor.describe());
+  base::check(tensor.data() != nullptr || tensor.num_elements() == 0,
+              "{} is {} with a null data pointer", name, tensor.describe());
 }
 
 }  // namespace

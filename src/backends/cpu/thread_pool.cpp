@@ -3,6 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
+
+#include "base/check.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -44,11 +47,23 @@ int usable_cpus() {
 
 ThreadPool::ThreadPool(int num_threads) : num_threads_(num_threads) {
   workers_.reserve(static_cast<std::size_t>(num_threads - 1));
-  for (int thread = 1; thread < num_threads; ++thread)
-    workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; ++thread)
+      workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = workers_.size() + 1;
+    join();
+    base::fail(ErrorKind::out_of_capacity,
+               "only {} of {} threads could be started ({}); ask for fewer (num_threads)", started,
+               num_threads, error.code().message());
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  join();
+}
+
+void ThreadPool::join() noexcept {
   stop_ = true;
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();

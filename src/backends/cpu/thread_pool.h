@@ -36,6 +36,7 @@ class ThreadPool {
   void barrier() noexcept;
 
  private:
+  void join() noexcept;
   using Call = void (*)(void* body, int thread);
 
   void run_erased(Call call, void* body);

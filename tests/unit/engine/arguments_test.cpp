@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "unit/engine/small_problem.h"
 
 namespace trencadis::engine_test {
@@ -125,6 +127,43 @@ TEST(Run, WantsTheTensorsThatTheVariantDeclares) {
   const TensorView slopes = floats(heads, {2});
   p.args.tensors = {&slopes, 1};
   attention.run(p.args);
+}
+
+TEST(Run, WantsStockTensorsAsLongAsThePlanReads) {
+  SmallProblem p;
+  p.spec.variant = variants::softmax({.alibi = true, .custom_mask = true});
+  Attention attention(p.spec, p.config);
+  p.plan(attention);
+  // Request 0: 1 row of 6 keys, a byte. Request 1: 2 rows of 3 keys, a byte.
+  std::vector<float> slopes(2, 0.5f);
+  std::vector<std::uint8_t> mask(2, 0xff);
+  std::vector<std::int64_t> starts{0, 1};
+  std::vector<TensorView> tensors{floats(slopes, {2}), TensorView(mask.data(), DType::u8, {2}),
+                                  TensorView(starts.data(), DType::i64, {2})};
+  p.args.tensors = tensors;
+  attention.run(p.args);
+
+  tensors[0] = floats(slopes, {1});
+  EXPECT_THAT(error_of([&] { attention.run(p.args); }).what(),
+              HasSubstr("alibi_slopes is float32[1]"));
+  tensors[0] = floats(slopes, {2});
+  starts[1] = 100'000'000;
+  EXPECT_THAT(error_of([&] { attention.run(p.args); }).what(),
+              HasSubstr("reads 1 elements from mask_indptr[1] = 100000000 on"));
+  starts[1] = -1;
+  EXPECT_THAT(error_of([&] { attention.run(p.args); }).what(),
+              HasSubstr("packed_mask is uint8[2]"));
+}
+
+TEST(Run, ChecksTheValuesOfStockScalars) {
+  SmallProblem p;
+  p.spec.variant = variants::softmax({.soft_cap = 30.0});
+  Attention attention(p.spec, p.config);
+  p.plan(attention);
+  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    p.args.scalars = {&bad, 1};
+    EXPECT_THAT(error_of([&] { attention.run(p.args); }).what(), HasSubstr("soft_cap is")) << bad;
+  }
 }
 
 TEST(Run, HasNoLseWithoutSoftmax) {

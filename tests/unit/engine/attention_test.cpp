@@ -140,10 +140,11 @@ INSTANTIATE_TEST_SUITE_P(
     Attention, RefusedConfig,
     testing::Values(
         BadConfig{"num_kv_heads is 0", [](SmallProblem& p) { p.config.heads.kv = 0; }},
-        BadConfig{"num_qo_heads is 3, expected a positive multiple of num_kv_heads = 2",
-                  [](SmallProblem& p) {
-                    p.config.heads = {3, 2};
-                  }},
+        BadConfig{
+            "num_qo_heads is 3, expected a positive multiple of num_kv_heads = 2, at most 65536",
+            [](SmallProblem& p) {
+              p.config.heads = {3, 2};
+            }},
         BadConfig{"page_size is 0", [](SmallProblem& p) { p.config.page_size = 0; }},
         BadConfig{"head_dim_qk is -8", [](SmallProblem& p) { p.spec.head_dim_qk = -8; }},
         BadConfig{"dtype_kv is int32", [](SmallProblem& p) { p.spec.dtype_kv = DType::i32; }},
@@ -151,6 +152,21 @@ INSTANTIATE_TEST_SUITE_P(
             "sm_scale is nan",
             [](SmallProblem& p) { p.config.sm_scale = std::numeric_limits<double>::quiet_NaN(); }},
         BadConfig{"bounds.left is -2", [](SmallProblem& p) { p.spec.variant.bounds.left = -2; }},
+        BadConfig{"limits.max_qo_tokens is 4611686018427387904, expected 0 (no bound) to",
+                  [](SmallProblem& p) { p.config.limits.max_qo_tokens = std::int64_t{1} << 62; }},
+        BadConfig{"the limits ask for a workspace of more than",
+                  [](SmallProblem& p) {
+                    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+                    p.config.limits = {kMost, kMost, kMost, kMost};
+                    p.config.plan.split = SplitMode::fixed;
+                    p.config.plan.fixed_split_tokens = 1;
+                  }},
+        BadConfig{
+            "workspace is uint8[64] strides [1] on cuda:0, expected a tensor on cpu",
+            [](SmallProblem& p) {
+              alignas(64) static std::byte memory[64];
+              p.config.workspace = TensorView(memory, DType::u8, {64}, Device{DeviceKind::cuda, 0});
+            }},
         BadConfig{"num_threads is -1", [](SmallProblem& p) { p.config.num_threads = -1; }},
         BadConfig{"sinks join a softmax denominator",
                   [](SmallProblem& p) {
