@@ -42,10 +42,10 @@ struct AttentionConfig {
 
 /// Arguments of one run(). Nothing here is kept.
 struct RunArgs {
-  TensorView q = {};                         // [nnz_q, H_q, D_qk]
-  TensorView k = {};                         // the pool, or ragged keys, in the config's layout
-  TensorView v = {};                         // likewise, with D_vo; strides may differ from k's
-  TensorView out = {};                       // [nnz_q, H_q, D_vo]; every row is written
+  TensorView q = {};    // [nnz_q, H_q, D_qk]
+  TensorView k = {};    // the pool, or ragged keys, in the config's layout
+  TensorView v = {};    // likewise, with D_vo; strides may differ from k's
+  TensorView out = {};  // [nnz_q, H_q, D_vo]; every row is written
   /// float32 [nnz_q, H_q]; undefined: not wanted. The logarithm of the denominator without the
   /// sinks, which belong to a state only after its last merge.
   TensorView lse = {};
