@@ -36,7 +36,7 @@ TEST_F(Validation, LengthsFitTheirPages) {
   batch.kv_lens[2] = 33;
   expect_refused({"kv.kv_lens[2] is 33, expected at most 32: 2 blocks of 16 tokens"});
   batch.kv_lens[2] = -1;
-  expect_refused({"kv_lens[2] is -1, expected at least 0"});
+  expect_refused({"kv_lens[2] is -1, expected 0 to"});
 }
 
 TEST_F(Validation, ATableHoldsAllOfARequest) {
