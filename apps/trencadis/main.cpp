@@ -5,6 +5,9 @@
 #include <trencadis/version.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -53,11 +56,21 @@ int run(int argc, char** argv) {
   }
 }
 
+/// What was printed counts only once it has left: the exit would flush it without a word.
+int flush_stdout(int status) {
+  const bool failed_before = std::ferror(stdout) != 0;
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !failed_before) return status;
+  return report(fmt::format("stdout: cannot be written: {}",
+                            errno != 0 ? std::strerror(errno) : "an earlier write failed"),
+                app::kFailure);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return flush_stdout(run(argc, argv));
   } catch (const app::WrongResult& error) {
     return report(error.what(), app::kWrongResult);
   } catch (const Error& error) {
