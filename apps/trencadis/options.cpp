@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "output/failure.h"
 
@@ -46,7 +47,33 @@ void append_lengths(std::string_view item, std::vector<RequestLengths>& lengths)
   lengths.insert(lengths.end(), static_cast<std::size_t>(repeat), request);
 }
 
+/// Throws what CLI11 passes on as it is; a ValidationError would get the option's name once more.
+template <class T>
+CLI::Validator number(std::string option, std::int64_t low, std::int64_t high) {
+  const auto take = [=](std::string& text) {
+    T value{};
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    // Not a number at all includes NaN, which is in no range.
+    if (error != std::errc{} || rest != end || !(value >= static_cast<T>(low)) ||
+        !(value <= static_cast<T>(high)))
+      throw CLI::ConversionError(
+          fmt::format("{} is {}, expected {} or more, at most {}", option, text, low, high));
+    text = fmt::format("{}", value);  // CLI11 would read a leading zero as octal
+    return std::string();
+  };
+  return {take, ""};
+}
+
 }  // namespace
+
+CLI::Validator whole_number(std::string option, std::int64_t low, std::int64_t high) {
+  return number<std::int64_t>(std::move(option), low, high);
+}
+
+CLI::Validator real_number(std::string option, std::int64_t low, std::int64_t high) {
+  return number<double>(std::move(option), low, high);
+}
 
 void ModelOptions::add_to(CLI::App& command, bool with_layers) {
   std::string names;
@@ -60,7 +87,7 @@ void ModelOptions::add_to(CLI::App& command, bool with_layers) {
       ->excludes(by_name);
   if (with_layers)
     command.add_option("--layers", layers, "layers to run (default: the model's)")
-        ->check(CLI::PositiveNumber);
+        ->check(whole_number("--layers", 1, kMaxLayers));
 }
 
 ModelShape ModelOptions::shape() const {

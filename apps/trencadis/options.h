@@ -13,6 +13,26 @@
 
 namespace trencadis::app {
 
+/// Bounds of numbers on the command line. Beyond them lies no model and no server, and within them
+/// no product of two overflows.
+inline constexpr std::int64_t kMaxLayers = 4096;
+inline constexpr std::int64_t kMaxThreads = 1024;
+inline constexpr std::int64_t kMaxBatch = 65536;
+inline constexpr std::int64_t kMaxPlanBatch = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxChunk = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMaxPageSize = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxWindow = std::int64_t{1} << 30;
+inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 31;  // of requests, of steps
+inline constexpr std::int64_t kMaxPoolTokens = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxWorkspaceBytes = std::int64_t{1} << 50;
+inline constexpr std::int64_t kMaxStepMs = 1'000'000'000;
+
+/// Takes a whole number from `low` to `high`, and else says "--chunk is 0, expected 1 or more, at
+/// most 16777216", which CLI11's own validators do not put into words.
+CLI::Validator whole_number(std::string option, std::int64_t low, std::int64_t high);
+/// The same of a number with a fraction.
+CLI::Validator real_number(std::string option, std::int64_t low, std::int64_t high);
+
 /// --model NAME or --heads H_q:H_kv:D, and --layers N.
 struct ModelOptions {
   std::string model = "tiny";

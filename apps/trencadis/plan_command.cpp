@@ -201,10 +201,10 @@ void add_plan_command(CLI::App& app) {
       ->type_name("FILE");
   command.add_option("--batch", o->batch, "with --trace: requests in the step")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--batch", 1, kMaxPlanBatch));
   command.add_option("--chunk", o->chunk, "with --trace: prompt tokens that a step computes")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--chunk", 1, kMaxChunk));
   std::string devices = "cpu (this machine)";
   for (const DeviceLimits& known : known_devices()) devices += ", " + known.name;
   command.add_option("--device", o->device, "whose limits to plan for: " + devices)
@@ -214,11 +214,11 @@ void add_plan_command(CLI::App& app) {
       ->capture_default_str();
   command.add_option("--page-size", o->page_size, "tokens a KV page")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--page-size", 1, kMaxPageSize));
   command.add_flag("--causal,!--no-causal", o->causal, "mask by position (the default)");
   command
       .add_option("--window", o->window, "tokens that a row sees, itself included (default: all)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--window", 1, kMaxWindow));
   o->schedule.add_to(command);
   command.add_option("--svg", o->svg, "draw the plan here")->type_name("OUT");
   command.add_option("--json", o->json, "write the plan here")->type_name("OUT");

@@ -32,7 +32,7 @@ void add_workload_options(CLI::App& command, Options& o) {
       ->required()
       ->type_name("FILE");
   command.add_option("--requests", o.replay.max_requests, "stop after so many (default: all)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--requests", 1, kMaxCount));
   o.model.add_to(command, /*with_layers=*/true);
   command.add_option("--dtype", o.dtype, "of q, k, v and the output: float32, float16, bfloat16")
       ->capture_default_str();
@@ -40,7 +40,7 @@ void add_workload_options(CLI::App& command, Options& o) {
       .add_option("--verify", o.replay.verify_steps,
                   "check so many steps against a float64 reference; 0: none")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number("--verify", 0, kMaxCount));
 }
 
 void add_server_options(CLI::App& command, Options& o) {
@@ -48,31 +48,31 @@ void add_server_options(CLI::App& command, Options& o) {
   command.add_option("--backend", o.backend, "cpu, cuda, reference, or auto: the fastest here")
       ->capture_default_str();
   command.add_option("--threads", o.replay.threads, "of the CPU backend (default: all)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--threads", 1, kMaxThreads));
   command.add_option("--max-batch", batching.max_batch, "requests that are served at once")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--max-batch", 1, kMaxBatch));
   command.add_option("--chunk", batching.chunk_tokens, "prompt tokens that a step computes")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--chunk", 1, kMaxChunk));
   command.add_option("--page-size", batching.page_size, "tokens a KV page")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--page-size", 1, kMaxPageSize));
   command
       .add_option("--pool-tokens", o.replay.pool_tokens,
                   "tokens that the KV pool holds (default: 131072, less where they would take "
                   "more than 4 GB)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--pool-tokens", 1, kMaxPoolTokens));
   command
       .add_option("--workspace-bytes", o.replay.workspace_bytes,
                   "memory for plans and partial states (default: what the limits ask for)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number("--workspace-bytes", 1, kMaxWorkspaceBytes));
   command
       .add_option("--step-time", o.step_ms,
                   "milliseconds that a step takes on the clock by which requests arrive, whatever "
                   "it takes here; 0: all are there from the start")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(real_number("--step-time", 0, kMaxStepMs));
   o.schedule.add_to(command);
 }
 

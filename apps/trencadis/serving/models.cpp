@@ -9,6 +9,9 @@ namespace trencadis::app {
 namespace {
 
 constexpr int kHeadsLayers = 2;
+// Beyond what any model has; sizes of tensors within them do not overflow.
+constexpr int kMaxHeads = 4096;
+constexpr int kMaxHeadDim = 1024;
 
 // From the models' published configurations. `tiny` is nobody's: it is sized so that a thousand
 // requests of a real trace can be served by two CPU cores within two minutes.
@@ -49,6 +52,10 @@ bool take_colon(std::string_view& text) {
   return true;
 }
 
+bool in_range(int value, int high) {
+  return value >= 1 && value <= high;
+}
+
 }  // namespace
 
 std::span<const ModelShape> known_models() {
@@ -70,9 +77,11 @@ ModelShape parse_heads(const std::string& text) {
   const bool ok = take_int(rest, shape.num_qo_heads) && take_colon(rest) &&
                   take_int(rest, shape.num_kv_heads) && take_colon(rest) &&
                   take_int(rest, shape.head_dim) && rest.empty();
-  if (!ok || shape.num_qo_heads < 1 || shape.num_kv_heads < 1 || shape.head_dim < 1)
-    fail(ErrorKind::invalid_argument, "--heads is \"{}\", expected H_q:H_kv:D as in 32:8:128",
-         text);
+  if (!ok || !in_range(shape.num_qo_heads, kMaxHeads) || !in_range(shape.num_kv_heads, kMaxHeads) ||
+      !in_range(shape.head_dim, kMaxHeadDim))
+    fail(ErrorKind::invalid_argument,
+         "--heads is \"{}\", expected H_q:H_kv:D as in 32:8:128, at most {} heads of D at most {}",
+         text, kMaxHeads, kMaxHeadDim);
   if (shape.num_qo_heads % shape.num_kv_heads != 0)
     fail(ErrorKind::invalid_argument,
          "--heads is \"{}\": {} query heads are not a multiple of {} KV heads", text,
