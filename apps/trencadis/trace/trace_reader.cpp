@@ -37,6 +37,8 @@ std::string first_bytes_of(const std::string& path) {
          path);
   if (std::filesystem::is_directory(status))
     fail(ErrorKind::io, "{}: is a directory; name the trace file in it", path);
+  if (!std::filesystem::is_regular_file(status))
+    fail(ErrorKind::io, "{}: is not a regular file (it is read twice)", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorKind::io, "{}: cannot be read; check its permissions", path);
   std::string bytes(256, '\0');
