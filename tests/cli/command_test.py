@@ -5,9 +5,14 @@
 """
 
 import json
+import os
+import signal
+import stat
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -150,6 +155,12 @@ class BadTrace(CommandTest):
     def test_directory(self):
         self.replay_fails(["is a directory"], self.directory)
 
+    def test_no_regular_file(self):
+        os.mkfifo(self.directory / "fifo.csv")
+        for trace in ("fifo.csv", "/dev/null"):
+            self.replay_fails([f"{trace}: is not a regular file"], trace)
+        self.fail_with(FAILURE, ["fifo.csv: is not a regular file"], "plan", "--trace", "fifo.csv")
+
     def test_empty(self):
         self.replay_fails(["empty.csv:1", "expected a header"], self.write("empty.csv", ""))
 
@@ -198,8 +209,18 @@ class BadRequest(CommandTest):
         self.fail_with(USAGE, ["trace"], "replay")
 
     def test_not_a_number(self):
-        self.replay_fails(USAGE, ["--chunk"], "--chunk", "many")
-        self.replay_fails(USAGE, ["--page-size"], "--page-size", 0)
+        self.replay_fails(USAGE, ["--chunk is many, expected 1 or more"], "--chunk", "many")
+        self.replay_fails(USAGE, ["--step-time is nan, expected 0 or more"], "--step-time", "nan")
+
+    def test_a_number_out_of_bounds(self):
+        for option in ("--layers", "--max-batch", "--chunk", "--page-size", "--pool-tokens",
+                       "--threads", "--requests", "--workspace-bytes"):  # fmt: skip
+            for value in (0, -1, 10**17, 10**30):
+                self.replay_fails(USAGE, [f"{option} is {value}, expected 1 or more, at most "],
+                                  option, value)  # fmt: skip
+        self.replay_fails(USAGE, ["--verify is -1, expected 0 or more"], "--verify", -1)
+        self.fail_with(USAGE, ["--batch is 9999999, expected"], "plan", "--trace", TRACE,
+                       "--batch", 9999999)  # fmt: skip
 
     def test_unknown_model(self):
         self.replay_fails(FAILURE, ["gpt-9", "llama-3.1-8b"], "--model", "gpt-9")
@@ -218,8 +239,9 @@ class BadRequest(CommandTest):
         self.replay_fails(FAILURE, ["fp99"], "--dtype", "fp99")
         self.replay_fails(FAILURE, ["int32", "bfloat16"], "--dtype", "int32")
 
-    def test_a_spec_that_no_backend_can_run(self):
-        self.replay_fails(FAILURE, ["not supported"], "--heads", "1:1:100003")
+    def test_heads_beyond_any_model(self):
+        self.replay_fails(FAILURE, ["1:1:100003", "1024"], "--heads", "1:1:100003")
+        self.replay_fails(FAILURE, ["8192:8:64", "4096"], "--heads", "8192:8:64")
 
     def test_pool_too_small_for_a_request(self):
         self.replay_fails(FAILURE, ["azure_conv_2023.csv:", "--pool-tokens"], *SMALL,
@@ -236,6 +258,72 @@ class BadRequest(CommandTest):
         (self.directory / "taken").mkdir()
         self.fail_with(FAILURE, ["taken", "cannot be written"], "replay", "--trace", TRACE, *SMALL,
                        "--requests", 1, "--json", "taken")  # fmt: skip
+
+
+class Outputs(CommandTest):
+    REPLAY = ["replay", "--trace", TRACE, *SMALL, "--requests", 1]
+
+    def fail_writing_to(self, path, *arguments):
+        with open(path, "w") as out:
+            result = subprocess.run([COMMAND, *map(str, arguments)], cwd=self.directory, stdout=out,
+                                    stderr=subprocess.PIPE, text=True, timeout=120)  # fmt: skip
+        self.assertEqual(result.returncode, FAILURE, result.stderr)
+        self.assertRegex(result.stderr, r"^trencadis: [^\n]*No space left on device\n$")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full here")
+    def test_stdout_that_is_full(self):
+        self.fail_writing_to("/dev/full", "info")
+        self.fail_writing_to("/dev/full", "--help")
+        self.fail_writing_to("/dev/full", "plan", "--lengths", "1:5")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full here")
+    def test_a_device_is_written_through(self):
+        result = self.run_command(*self.REPLAY, "--json", "/dev/full")
+        self.assertEqual(result.returncode, FAILURE)
+        self.assertIn("/dev/full: cannot be written: No space left", result.stderr)
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/full").st_mode))
+
+    def test_stdout_takes_a_report(self):
+        report = self.succeed("plan", "--lengths", "1:5", "--json", "/dev/stdout").stdout
+        self.assertEqual(json.loads(report[report.index("{\n") :])["requests"], 1)
+
+    def test_a_fifo_is_written_through(self):
+        fifo = self.directory / "fifo"
+        os.mkfifo(fifo)
+        texts = []
+        reader = threading.Thread(target=lambda: texts.append(fifo.read_text()), daemon=True)
+        reader.start()
+        self.succeed("plan", "--lengths", "1:5", "--json", "fifo")
+        reader.join(timeout=10)
+        self.assertEqual(json.loads(texts[0])["requests"], 1)
+        self.assertTrue(fifo.is_fifo())
+
+    def test_a_link_stays(self):
+        (self.directory / "real").mkdir()
+        link = self.directory / "link.json"
+        link.symlink_to("real/plan.json")
+        for _ in range(2):
+            self.succeed("plan", "--lengths", "1:5", "--json", "link.json")
+            self.assertTrue(link.is_symlink())
+            plan = json.loads((self.directory / "real/plan.json").read_text())
+            self.assertEqual(plan["requests"], 1)
+
+    def test_two_outputs_are_two_files(self):
+        self.fail_with(FAILURE, ["--json", "--plan-svg", "same"], *self.REPLAY,
+                       "--json", "same", "--plan-svg", "./same")  # fmt: skip
+        self.fail_with(FAILURE, ["--json", "--svg", "same"], "plan", "--lengths", "1:5",
+                       "--json", "same", "--svg", "same")  # fmt: skip
+
+    def test_a_signal_leaves_nothing(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            command = subprocess.Popen(
+                [COMMAND, "replay", "--trace", TRACE, "--json", "r.json", "--plan-svg", "p.svg"],
+                cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            time.sleep(0.5)
+            command.send_signal(number)
+            self.assertEqual(command.wait(timeout=60), -number)
+            self.assertEqual(list(self.directory.iterdir()), [])
 
 
 class Plan(CommandTest):
