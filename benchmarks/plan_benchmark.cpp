@@ -5,12 +5,12 @@
 //
 //   plan_benchmark [--benchmark_filter=decode]
 #include <benchmark/benchmark.h>
+#include <shipped_data.h>
 #include <trencadis/trencadis.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -31,8 +31,7 @@ struct TraceRequest {
 };
 
 std::vector<TraceRequest> read_trace() {
-  const std::filesystem::path path =
-      std::filesystem::path(__FILE__).parent_path().parent_path() / "data/azure_conv_2023.csv";
+  const std::string path = kShippedTrace;
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);  // TIMESTAMP,ContextTokens,GeneratedTokens
@@ -45,7 +44,7 @@ std::vector<TraceRequest> read_trace() {
     std::getline(fields, generated, ',');
     trace.push_back({std::stoi(context), std::stoi(generated)});
   }
-  if (trace.empty()) throw std::runtime_error("no requests in " + path.string());
+  if (trace.empty()) throw std::runtime_error("no requests in " + path);
   return trace;
 }
 

@@ -1,3 +1,12 @@
+# Where the shipped data lies, for benchmarks that are run from anywhere.
+file(
+  CONFIGURE
+  OUTPUT ${PROJECT_BINARY_DIR}/generated/benchmarks/shipped_data.h
+  CONTENT "#pragma once
+inline constexpr const char* kShippedTrace = \"@PROJECT_SOURCE_DIR@/data/azure_conv_2023.csv\";
+"
+  @ONLY)
+
 # trencadis_add_benchmark(NAME <name> SOURCES ... [LIBS ...])
 #
 # A google-benchmark binary, build/bin/benchmarks/<name>. It sees the public API only and ctest does
@@ -8,6 +17,7 @@ function(trencadis_add_benchmark)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/benchmarks)
   target_link_libraries(${arg_NAME} PRIVATE trencadis::trencadis ${arg_LIBS} benchmark::benchmark
                                             benchmark::benchmark_main)
+  target_include_directories(${arg_NAME} PRIVATE ${PROJECT_BINARY_DIR}/generated/benchmarks)
   trencadis_warnings(${arg_NAME})
   set_property(GLOBAL APPEND PROPERTY TRENCADIS_BENCHMARKS ${arg_NAME})
 endfunction()
