@@ -29,7 +29,10 @@ PLANS = (
 def run_json(binary, *flags):
     command = [str(binary), "--benchmark_format=json", *flags]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return json.loads(out)
+    report = json.loads(out)
+    for name in ("host_name", "executable"):  # of this machine, and of no use elsewhere
+        report["context"].pop(name, None)
+    return report
 
 
 def machine():
