@@ -10,17 +10,7 @@ using contract::MergeGroup;
 using contract::WorkItem;
 using contract::WorkSegment;
 
-/// The item that holds cost `at` of a head's line: line[item] <= at < line[item + 1]. Written so
-/// that the compiler needs no branch: the searches of a plan are independent and overlap.
-std::int32_t find_item(const Nanoseconds* line, std::int32_t num_items, Nanoseconds at) {
-  const Nanoseconds* first = line;
-  for (auto count = static_cast<std::uint32_t>(num_items); count > 1;) {
-    const std::uint32_t half = count >> 1;
-    first = first[half] <= at ? first + half : first;
-    count -= half;
-  }
-  return static_cast<std::int32_t>(first - line);
-}
+constexpr std::int32_t kSideBySide = 4;
 
 }  // namespace
 
@@ -103,25 +93,57 @@ void EvenCut::merge_pieces(std::int32_t num_pieces, Schedule& schedule) const {
   schedule.merges.set_size(count);
 }
 
-/// Cuts at start + step, start + 2 step, ... of the line, and at both its ends.
-template <class Locate>
-void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
-                         Nanoseconds step, Locate locate) {
+/// The places start + step, start + 2 step, ... of the line, at most one a queue. Behind them lie
+/// kSideBySide - 1 more, for find_items to read and write.
+std::int32_t EvenCut::mark_places(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
+                                  Nanoseconds step) {
   const Nanoseconds head_cost = work.total();
-  const Point end{schedule.num_heads, 0, 0};
-  Point* cuts = cuts_.room(schedule.num_queues + 1);
-  cuts[0] = {0, 0, 0};
+  Place* places = places_.room(schedule.num_queues + kSideBySide);
+  std::int32_t count = 0;
   std::int32_t head = 0;
-  Nanoseconds at = start;  // of the cut, on the line of its head
-  for (std::int32_t q = 1; q <= schedule.num_queues; ++q) {
+  Nanoseconds at = start;  // on the line of the head
+  for (std::int32_t q = 0; q < schedule.num_queues; ++q) {
     at += step;
-    while (at >= head_cost && head < end.head) {
+    while (at >= head_cost && head < schedule.num_heads) {
       at -= head_cost;
       ++head;
     }
-    cuts[q] = head < end.head ? locate(head, at) : end;
+    if (head == schedule.num_heads) break;
+    places[count++] = {at, head, 0};
   }
-  cuts_.set_size(schedule.num_queues + 1);
+  std::fill_n(places + count, kSideBySide - 1, Place{0, 0, 0});
+  return count;
+}
+
+/// The item that holds each place: line[item] <= at < line[item + 1]. Several searches side by side
+/// and without a branch, since each of them waits for its own loads only.
+void EvenCut::find_items(const HeadWork& work, std::int32_t count, Place* places) {
+  for (Place* place = places; place < places + count; place += kSideBySide) {
+    const Nanoseconds* first[kSideBySide] = {work.line, work.line, work.line, work.line};
+    for (auto left = static_cast<std::uint32_t>(work.num_items); left > 1;) {
+      const std::uint32_t half = left >> 1;
+      for (int k = 0; k < kSideBySide; ++k)
+        first[k] = first[k][half] <= place[k].at ? first[k] + half : first[k];
+      left -= half;
+    }
+    for (int k = 0; k < kSideBySide; ++k)
+      place[k].item = static_cast<std::int32_t>(first[k] - work.line);
+  }
+}
+
+/// Cuts where `locate` moves the places to, and at both ends of the line.
+template <class Locate>
+void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
+                         Nanoseconds step, Locate locate) {
+  const std::int32_t inner = mark_places(work, schedule, start, step);
+  Place* places = places_.room(schedule.num_queues + kSideBySide);
+  find_items(work, inner, places);
+  const std::int32_t count = schedule.num_queues + 1;
+  Point* cuts = cuts_.room(count);
+  cuts[0] = {0, 0, 0};
+  std::transform(places, places + inner, cuts + 1, locate);
+  std::fill(cuts + 1 + inner, cuts + count, Point{schedule.num_heads, 0, 0});
+  cuts_.set_size(count);
 }
 
 void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
@@ -135,8 +157,8 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
   const Nanoseconds step = std::max(
       contract::ceil_div<Nanoseconds>(total - cost.item, schedule.num_queues), slowest_tile);
   std::uint32_t split_classes = 0;  // bit c: an item of class c is split
-  place_cuts(work, schedule, cost.item, step, [&](std::int32_t head, Nanoseconds at) -> Point {
-    const std::int32_t item = find_item(work.line, work.num_items, at);
+  place_cuts(work, schedule, cost.item, step, [&](Place place) -> Point {
+    const auto [at, head, item] = place;
     const std::uint8_t tile_class = work.blocks[item].tile_class;
     const Nanoseconds tile_cost = cost.tile[tile_class];
     // The nearest tile; the item's own overhead lies before its first.
@@ -170,8 +192,8 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
 void EvenCut::cut_between_items(const HeadWork& work, Schedule& schedule) {
   const Nanoseconds total = work.total() * schedule.num_heads;
   const Nanoseconds share = contract::ceil_div<Nanoseconds>(total, schedule.num_queues);
-  place_cuts(work, schedule, 0, share, [&](std::int32_t head, Nanoseconds at) -> Point {
-    const std::int32_t item = find_item(work.line, work.num_items, at);
+  place_cuts(work, schedule, 0, share, [&](Place place) -> Point {
+    const auto [at, head, item] = place;
     return {head, at - work.line[item] < work.line[item + 1] - at ? item : item + 1, 0};
   });
 

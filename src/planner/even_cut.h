@@ -39,14 +39,24 @@ class EvenCut {
 
     bool inside() const { return kv > 0; }
   };
+  /// A place on the line where a cut is wanted.
+  struct Place {
+    Nanoseconds at;  // cost before it, on the line of its head
+    std::int32_t head;
+    std::int32_t item;  // that holds it
+  };
   class Writer;
 
+  std::int32_t mark_places(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
+                           Nanoseconds step);
+  static void find_items(const HeadWork& work, std::int32_t count, Place* places);
   template <class Locate>
   void place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
                   Nanoseconds step, Locate locate);
   void merge_pieces(std::int32_t num_pieces, Schedule& schedule) const;
 
-  Reused<Point> cuts_;  // [num_queues + 1]
+  Reused<Place> places_;  // [num_queues], and a few more
+  Reused<Point> cuts_;    // [num_queues + 1]
 };
 
 }  // namespace trencadis::planner

@@ -112,12 +112,11 @@ void Problem::resolve(const PlanInput& input) {
   check_entries("kv.positions", kv.positions);
 }
 
-// One pass without branches that gathers whether anything is wrong; what it is, is found
-// afterwards. This is a good part of the time of a decode plan.
+// Passes without branches that gather whether anything is wrong, four entries at a time; what it
+// is, is found afterwards. This is a good part of the time of a decode plan.
 void Problem::check_lengths(int group) {
-  std::int64_t wrong = qo_indptr_[0] | kv_.indptr[0];
-  std::int32_t longest_query = 0, shortest_query = kMaxIndex;
-  std::int32_t longest_kv = 0, longest_row = 0;
+  std::int32_t wrong = qo_indptr_[0] | kv_.indptr[0];
+  std::int32_t longest_query = 0, shortest_query = kMaxIndex, longest_kv = 0;
   for (std::int32_t b = 0; b < num_requests_; ++b) {
     wrong |= (qo_indptr_[b + 1] < qo_indptr_[b]) | (kv_lens_[b] < 0);
     const auto query = static_cast<std::int32_t>(static_cast<std::uint32_t>(qo_indptr_[b + 1]) -
@@ -126,22 +125,36 @@ void Problem::check_lengths(int group) {
     shortest_query = std::min(shortest_query, query);
     longest_kv = std::max(longest_kv, kv_lens_[b]);
   }
+  std::int32_t longest_row = 0;
   for (std::int32_t r = 0; r < num_rows_; ++r) {
-    const std::int64_t blocks = std::int64_t{kv_.indptr[r + 1]} - kv_.indptr[r];
-    const std::int64_t tokens = kv_.kv_lens[r];
+    wrong |= (kv_.indptr[r + 1] < kv_.indptr[r]) | (kv_.kv_lens[r] < 0);
     longest_row = std::max(longest_row, kv_.kv_lens[r]);
-    wrong |= (blocks | tokens | (blocks * kv_.block_cols - tokens)) >> 63;
   }
-  if (holds_whole_requests() && kv_.kv_lens != kv_lens_) {
-    wrong |= !std::equal(kv_lens_, kv_lens_ + num_requests_, kv_.kv_lens);
-  }
-  if (wrong != 0 || std::int64_t{longest_query} * group > kMaxIndex ||
-      std::max(longest_kv, longest_row) > kMaxKvTokens) [[unlikely]] {
+  if (wrong != 0 || !rows_have_room() || std::int64_t{longest_query} * group > kMaxIndex ||
+      std::max(longest_kv, longest_row) > kMaxKvTokens ||
+      (holds_whole_requests() && kv_.kv_lens != kv_lens_ &&
+       !std::equal(kv_lens_, kv_lens_ + num_requests_, kv_.kv_lens))) [[unlikely]] {
     explain_bad_lengths(group);
   }
   max_kv_len_ = longest_kv;
   const bool equal = row_is_request_ && longest_query == shortest_query;
   common_query_len_ = equal ? longest_query : -1;
+}
+
+/// Whether each row's tokens fit its blocks; indptr ascends.
+bool Problem::rows_have_room() const {
+  std::int32_t overfull = 0;
+  if (num_blocks() * kv_.block_cols <= kMaxIndex) {  // then 32 bits hold each product
+    const auto cols = static_cast<std::int32_t>(kv_.block_cols);
+    for (std::int32_t r = 0; r < num_rows_; ++r)
+      overfull |= (kv_.indptr[r + 1] - kv_.indptr[r]) * cols < kv_.kv_lens[r];
+  } else {
+    for (std::int32_t r = 0; r < num_rows_; ++r) {
+      const std::int64_t blocks = kv_.indptr[r + 1] - kv_.indptr[r];
+      overfull |= blocks * kv_.block_cols < kv_.kv_lens[r];
+    }
+  }
+  return overfull == 0;
 }
 
 /// A plain page table holds all of a request's keys; a view with positions may hold a part. One

@@ -44,6 +44,7 @@ class Problem {
   void resolve(const PlanInput& input);
   void check_shapes(const PlanInput& input) const;
   void check_lengths(int group);
+  bool rows_have_room() const;
   bool holds_whole_requests() const;
   void check_rows() const;
   void check_positions() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 
 #include "base/check.h"
@@ -96,41 +97,18 @@ class MappedRanges {
   MaskBounds bounds_;
 };
 
-/// Where the next row block goes, and the cost of all before it.
-struct Cursor {
-  std::int32_t next;
-  Nanoseconds line;
-};
+/// A row block or an item as four integers. Neighbours often differ by the same step in each, so
+/// that one addition makes the next and one store writes it.
+using Lanes = std::int32_t __attribute__((vector_size(16)));
 
-/// What a class costs and how it cuts, side by side.
-struct ClassRules {
-  ClassRules(const WorkRules& rules, int index)
-      : tile_class(index),
-        kv_shift(rules.tiles.kv_shift[static_cast<std::size_t>(index)]),
-        tile_cost(rules.cost.tile[static_cast<std::size_t>(index)]),
-        item_cost(rules.cost.item) {}
-
-  int tile_class;
-  std::int32_t kv_shift;
-  Nanoseconds tile_cost;
-  Nanoseconds item_cost;
-};
-
-/// Appends the item of a row block.
-inline Cursor put_item(WorkList list, Cursor at, Range seen, ClassRules rules) {
-  const bool empty = seen.end <= seen.begin;
-  const WorkItem item{.row_block = at.next,
-                      .kv_begin = empty ? 0 : static_cast<std::int32_t>(seen.begin),
-                      .kv_end = empty ? 0 : static_cast<std::int32_t>(seen.end),
-                      .slot = contract::kWriteThrough};
-  list.items[at.next] = item;
-  at.line += rules.item_cost + tiles_of(item, rules.kv_shift) * rules.tile_cost;
-  list.line[++at.next] = at.line;
-  return at;
+template <class Record>
+void put(Record* at, Lanes lanes) {
+  static_assert(sizeof(Record) == sizeof(Lanes));
+  std::memcpy(at, &lanes, sizeof(lanes));
 }
 
-inline RowBlock block_of(std::int32_t request, std::int32_t row, std::int32_t first_row,
-                         std::int32_t row_count, int tile_class) {
+RowBlock block_of(std::int32_t request, std::int32_t row, std::int32_t first_row,
+                  std::int32_t row_count, int tile_class) {
   return {.request = request,
           .block_row = row,
           .first_row = first_row,
@@ -139,33 +117,99 @@ inline RowBlock block_of(std::int32_t request, std::int32_t row, std::int32_t fi
           .view = 0};
 }
 
-/// The row blocks of a block row that one tile cannot hold: the loop of a prompt, without a
-/// division or a branch but its own. Kept apart because it wants every register.
+/// `count` row blocks, each `step` further than the one before.
+void put_blocks(RowBlock* blocks, std::int32_t count, const RowBlock& first, Lanes step) {
+  auto block = std::bit_cast<Lanes>(first);
+  for (std::int32_t i = 0; i < count; ++i) {
+    put(blocks + i, block);
+    block += step;
+  }
+}
+
+void put_item(WorkList list, std::int32_t index, Range seen) {
+  const bool empty = seen.end <= seen.begin;
+  list.items[index] = {.row_block = index,
+                       .kv_begin = empty ? 0 : static_cast<std::int32_t>(seen.begin),
+                       .kv_end = empty ? 0 : static_cast<std::int32_t>(seen.end),
+                       .slot = contract::kWriteThrough};
+}
+
+/// The items [begin, begin + count) of tiles of `tokens` query tokens each, the first token at
+/// `first`. False, and nothing is written, where the ranges are not a simple progression.
+bool put_progression(WorkList list, std::int32_t begin, std::int32_t count, std::int64_t first,
+                     std::int32_t tokens, const Window& window) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t way = std::int64_t{tokens} * (count - 1);
+  Range from{first + window.begin_shift, first + tokens - 1 + window.end_shift};
+  const Range to{from.begin + way, from.end + way};
+  if (from.end <= 0 || to.begin >= window.keys) return false;  // some tile may see nothing
+  Lanes step{1, tokens, tokens, 0};
+  if (to.begin <= 0) from.begin = step[1] = 0;
+  if (from.end >= window.keys) {
+    from.end = window.keys;
+    step[2] = 0;
+  } else if (to.end > kMax - tokens) {
+    return false;
+  }
+  const Lanes least{0, 0, 0, contract::kWriteThrough};
+  const Lanes most{kMax, kMax, static_cast<std::int32_t>(window.keys), contract::kWriteThrough};
+  Lanes item{begin, static_cast<std::int32_t>(from.begin), static_cast<std::int32_t>(from.end),
+             contract::kWriteThrough};
+  for (std::int32_t i = begin; i < begin + count; ++i) {
+    const Lanes raised = item > least ? item : least;
+    put(list.items + i, raised < most ? raised : most);
+    item += step;
+  }
+  return true;
+}
+
 template <class RangeOf>
-[[gnu::noinline]] Cursor append_blocks(WorkList list, Cursor at, const BlockRow& row,
-                                       std::int32_t first_row, std::int32_t end_row,
-                                       const WorkRules& rules, Divisor group, RangeOf range_of) {
-  const ClassRules largest(rules, rules.tiles.count - 1);
+bool put_progression(WorkList, std::int32_t, std::int32_t, std::int64_t, std::int32_t,
+                     const RangeOf&) {
+  return false;
+}
+
+/// Continues the line over the items [begin, end), all of one class.
+void price(WorkList list, std::int32_t begin, std::int32_t end, const WorkRules& rules,
+           int tile_class) {
+  const std::int32_t shift = rules.tiles.kv_shift[static_cast<std::size_t>(tile_class)];
+  const Nanoseconds tile = rules.cost.tile[static_cast<std::size_t>(tile_class)];
+  const Nanoseconds item = rules.cost.item;
+  Nanoseconds at = list.line[begin];
+  for (std::int32_t i = begin; i < end; ++i) {
+    at += item + tiles_of(list.items[i], shift) * tile;
+    list.line[i + 1] = at;
+  }
+}
+
+/// The row blocks of a block row that one tile cannot hold: those of a prompt. Returns the index of
+/// the next.
+template <class RangeOf>
+std::int32_t append_blocks(WorkList list, std::int32_t begin, const BlockRow& row,
+                           std::int32_t first_row, std::int32_t num_rows, const WorkRules& rules,
+                           Divisor group, const RangeOf& range_of) {
+  const int tile_class = rules.tiles.count - 1;
   const std::int32_t q_rows = rules.tiles.largest_query_tile();
-  const std::int32_t full_end = end_row - q_rows;
-  // Two loops, because one would need more registers than there are.
-  RowBlock* block = list.blocks + at.next;
-  std::int32_t first = first_row;
-  for (; first <= full_end; first += q_rows) {
-    *block++ = block_of(row.request, row.row, first, q_rows, largest.tile_class);
+  const std::int32_t full = num_rows / q_rows;
+  const std::int32_t rest = num_rows - full * q_rows;
+  put_blocks(list.blocks + begin, full,
+             block_of(row.request, row.row, first_row, q_rows, tile_class), Lanes{0, 0, q_rows, 0});
+  const std::int32_t tokens = q_rows / rules.group;
+  if (tokens * rules.group != q_rows ||
+      !put_progression(list, begin, full, group.divide(first_row), tokens, range_of)) {
+    std::int32_t first = first_row;
+    for (std::int32_t i = begin; i < begin + full; ++i, first += q_rows)
+      put_item(list, i, range_of(group.divide(first), group.divide(first + q_rows - 1)));
   }
-  if (first < end_row) {
-    *block = block_of(row.request, row.row, first, end_row - first, largest.tile_class);
+  std::int32_t end = begin + full;
+  if (rest > 0) {
+    const std::int32_t first = first_row + full * q_rows;
+    list.blocks[end] = block_of(row.request, row.row, first, rest, tile_class);
+    put_item(list, end, range_of(group.divide(first), group.divide(first + rest - 1)));
+    ++end;
   }
-  for (first = first_row; first <= full_end; first += q_rows) {
-    const Range seen = range_of(group.divide(first), group.divide(first + q_rows - 1));
-    at = put_item(list, at, seen, largest);
-  }
-  if (first < end_row) {
-    const Range seen = range_of(group.divide(first), group.divide(end_row - 1));
-    at = put_item(list, at, seen, largest);
-  }
-  return at;
+  price(list, begin, end, rules, tile_class);
+  return end;
 }
 
 template <class Ranges>
@@ -176,8 +220,7 @@ void append_rows(const Problem& problem, const WorkRules& rules, const Ranges& r
   const std::int32_t* tokens = problem.row_indptr();
   const std::int32_t* qo_indptr = problem.qo_indptr();
   const std::int32_t largest = rules.tiles.largest_query_tile();
-  Cursor at{0, 0};
-  list.line[0] = 0;
+  std::int32_t next = 0;
   for (std::int32_t r = 0; r < problem.num_rows(); ++r) {
     const std::int32_t request = requests == nullptr ? r : requests[r];
     const std::int32_t query_begin = qo_indptr[request];
@@ -189,36 +232,36 @@ void append_rows(const Problem& problem, const WorkRules& rules, const Ranges& r
     const std::int32_t rows = (end_token - first_token) * rules.group;
     const BlockRow row{request, r, offset, kv_len, problem.kv().kv_lens[r]};
     if (rows > largest) {
-      at = append_blocks(list, at, row, first_row, first_row + rows, rules, group, ranges.of(row));
+      next = append_blocks(list, next, row, first_row, rows, rules, group, ranges.of(row));
     } else if (rows > 0) {
       // One tile holds the rows, and their tokens need no division.
-      const ClassRules cls(rules, rules.tiles.class_of(rows));
-      list.blocks[at.next] = block_of(request, r, first_row, rows, cls.tile_class);
-      at = put_item(list, at, ranges.of(row)(first_token, end_token - 1), cls);
+      const int tile_class = rules.tiles.class_of(rows);
+      list.blocks[next] = block_of(request, r, first_row, rows, tile_class);
+      put_item(list, next, ranges.of(row)(first_token, end_token - 1));
+      price(list, next, next + 1, rules, tile_class);
+      ++next;
     }
   }
 }
 
 /// Requests of one query length that one tile holds: a decode step, or drafts to verify. All but
-/// the KV ranges is the same for each, and nearly all of what a plan of 1,000 requests costs is
-/// here.
+/// the KV ranges is the same for each.
 template <class Ranges>
 void append_equal_rows(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
                        WorkList list) {
   const std::int32_t tokens = problem.common_query_len();
   const std::int32_t rows = tokens * rules.group;
-  const ClassRules cls(rules, rules.tiles.class_of(rows));
+  const int tile_class = rules.tiles.class_of(rows);
   const std::int32_t* kv_lens = problem.kv_lens();
   const std::int32_t* row_lens = problem.kv().kv_lens;
   const std::int32_t num_rows = problem.num_rows();
-  Cursor at{0, 0};
-  list.line[0] = 0;
+  put_blocks(list.blocks, num_rows, block_of(0, 0, 0, rows, tile_class), Lanes{1, 1, 0, 0});
   for (std::int32_t r = 0; r < num_rows; ++r) {
     const std::int64_t kv_len = kv_lens[r];
     const BlockRow row{r, r, kv_len - tokens, kv_len, row_lens[r]};
-    list.blocks[at.next] = block_of(r, r, 0, rows, cls.tile_class);
-    at = put_item(list, at, ranges.of(row)(0, tokens - 1), cls);
+    put_item(list, r, ranges.of(row)(0, tokens - 1));
   }
+  price(list, 0, num_rows, rules, tile_class);
 }
 
 template <class Ranges>
@@ -263,6 +306,7 @@ std::int32_t count_row_blocks(const Problem& problem, const WorkRules& rules) {
 
 void build_work_list(const Problem& problem, const WorkRules& rules, const PlanInput& input,
                      WorkList list) {
+  list.line[0] = 0;
   if (problem.kv().positions == nullptr && !input.kv_bounds) {
     append(problem, rules, PlainRanges{rules.bounds}, list);
   } else {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "unit/planner/plan_cases.h"
 
 namespace trencadis::testing {
@@ -62,6 +65,30 @@ TEST(EvenCut, AWindowSkipsTheKeysLeftOfIt) {
   ASSERT_EQ(plan.timeline().size(), 1u);
   EXPECT_EQ(plan.timeline()[0].kv_begin, 4900);
   EXPECT_EQ(plan.timeline()[0].kv_end, 5000);
+}
+
+TEST(EvenCut, RangesAtTheEndsOfTheirTypeAreThoseOfDeclaredBounds) {
+  // Bounds that exclude nothing take the general path, a page table alone the short one.
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max() - 4096;
+  const std::vector<Batch> batches{Batch({1 << 20}, {kMost}), Batch({1 << 20}, {1 << 19}),
+                                   Batch({kMost / 128}, {kMost}), Batch({700, 3000}, {5000, 2999}),
+                                   Batch({1, 1}, {kMost, 0})};
+  for (const MaskBounds bounds :
+       {MaskBounds{-1, 0}, MaskBounds{1000, 0}, MaskBounds{0, 0}, MaskBounds{-1, -1},
+        MaskBounds{100, kMost}, MaskBounds{kMost, 100}, MaskBounds{64, 1 << 30}}) {
+    AttentionSpec spec;
+    spec.variant.bounds = bounds;
+    for (const Batch& batch : batches) {
+      PlanInput input = batch.input();
+      const Plan plain = make_plan(spec, Heads{32, 8}, device_of(4), input);
+      input.kv_bounds = [&](std::int64_t request, std::int64_t, std::int64_t) {
+        return KvRange{0, batch.kv_lens[static_cast<std::size_t>(request)]};
+      };
+      const Plan declared = make_plan(spec, Heads{32, 8}, device_of(4), input);
+      EXPECT_TRUE(std::ranges::equal(plain.bytes(), declared.bytes()))
+          << bounds.left << ", " << bounds.right << ", l_q " << batch.qo_indptr[1];
+    }
+  }
 }
 
 TEST(EvenCut, RowsThatSeeNothingAreWrittenToo) {
