@@ -3,8 +3,20 @@
 
 #include <fmt/format.h>
 #include <trencadis/error.h>
+#include <trencadis/tensor_view.h>
 
+#include <string>
 #include <utility>
+
+/// A tensor in a message is its dtype, shape, strides and device, put into words only where the
+/// message is.
+template <>
+struct fmt::formatter<trencadis::TensorView> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const trencadis::TensorView& tensor, Context& context) const {
+    return fmt::formatter<std::string>::format(tensor.describe(), context);
+  }
+};
 
 namespace trencadis::base {
 

@@ -153,10 +153,10 @@ std::int64_t TensorView::num_elements() const noexcept {
 
 TensorView TensorView::slice(int dim, std::int64_t begin, std::int64_t end) const {
   check(dim >= 0 && dim < rank_, "slice: dimension is {}, expected 0 .. {} of {}", dim, rank_ - 1,
-        describe());
+        *this);
   check(0 <= begin && begin <= end && end <= size(dim),
         "slice: range is [{}, {}), expected within [0, {}) of dimension {} of {}", begin, end,
-        size(dim), dim, describe());
+        size(dim), dim, *this);
   TensorView result = *this;
   const auto at = static_cast<std::size_t>(dim);
   result.shape_[at] = end - begin;
@@ -168,10 +168,10 @@ TensorView TensorView::slice(int dim, std::int64_t begin, std::int64_t end) cons
 
 TensorView TensorView::select(int dim, std::int64_t index) const {
   check(dim >= 0 && dim < rank_, "select: dimension is {}, expected 0 .. {} of {}", dim, rank_ - 1,
-        describe());
+        *this);
   check(0 <= index && index < size(dim),
         "select: index is {}, expected 0 .. {} of dimension {} of {}", index, size(dim) - 1, dim,
-        describe());
+        *this);
   TensorView result = slice(dim, index, index + 1);
   for (int d = dim; d + 1 < rank_; ++d) {
     result.shape_[static_cast<std::size_t>(d)] = size(d + 1);

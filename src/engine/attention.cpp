@@ -69,7 +69,7 @@ class Workspace {
 
   void check_device(Device device) const {
     if (is_given() && given_.device() != device)
-      fail(ErrorKind::type_mismatch, "workspace is {}, expected a tensor on {}", given_.describe(),
+      fail(ErrorKind::type_mismatch, "workspace is {}, expected a tensor on {}", given_,
            to_string(device));
   }
 

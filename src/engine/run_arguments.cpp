@@ -19,38 +19,38 @@ class Argument {
     check(tensor_.defined(), "{} is missing: expected a {} tensor of rank {}", name_,
           to_string(dtype), rank);
     if (tensor_.dtype() != dtype) [[unlikely]]
-      fail(ErrorKind::type_mismatch, "{} is {}, expected dtype {}", name_, tensor_.describe(),
+      fail(ErrorKind::type_mismatch, "{} is {}, expected dtype {}", name_, tensor_,
            to_string(dtype));
     if (tensor_.device() != device) [[unlikely]]
-      fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on {}", name_, tensor_.describe(),
+      fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on {}", name_, tensor_,
            to_string(device));
-    check(tensor_.rank() == rank, "{} is {}, expected rank {}", name_, tensor_.describe(), rank);
+    check(tensor_.rank() == rank, "{} is {}, expected rank {}", name_, tensor_, rank);
     check(tensor_.data() != nullptr || tensor_.num_elements() == 0,
-          "{} is {} with a null data pointer", name_, tensor_.describe());
+          "{} is {} with a null data pointer", name_, tensor_);
   }
 
   void expect_size(int dim, std::int64_t size, const char* meaning) const {
-    check(tensor_.size(dim) == size, "{} is {}, expected {} = {} in dimension {}", name_,
-          tensor_.describe(), meaning, size, dim);
+    check(tensor_.size(dim) == size, "{} is {}, expected {} = {} in dimension {}", name_, tensor_,
+          meaning, size, dim);
   }
 
   void expect_at_least(int dim, std::int64_t size, const char* meaning) const {
     check(tensor_.size(dim) >= size, "{} is {}, expected at least {} {} in dimension {}", name_,
-          tensor_.describe(), size, meaning, dim);
+          tensor_, size, meaning, dim);
   }
 
   void expect_unit_stride() const {
     const int last = tensor_.rank() - 1;
     check(tensor_.stride(last) == 1 || tensor_.size(last) <= 1,
           "{} is {}, expected stride 1 in the last dimension (other strides are free)", name_,
-          tensor_.describe());
+          tensor_);
   }
 
   void expect_contiguous() const {
     std::int64_t stride = 1;
     for (int d = tensor_.rank() - 1; d >= 0; --d) {
       check(tensor_.size(d) <= 1 || tensor_.stride(d) == stride, "{} is {}, expected contiguous",
-            name_, tensor_.describe());
+            name_, tensor_);
       stride *= tensor_.size(d);
     }
   }
@@ -138,7 +138,7 @@ void bind_variant(const AttentionSpec& spec, const AttentionConfig& config, Devi
     params.sinks = args.sinks.data_as<float>();
   } else {
     check(!args.sinks.defined(), "sinks is {}, but the spec's variant '{}' has no sinks",
-          args.sinks.describe(), variant.functor);
+          args.sinks, variant.functor);
   }
 
   check(args.tensors.size() == variant.tensors.size(),

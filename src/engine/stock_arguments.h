@@ -5,16 +5,19 @@
 
 #include <trencadis/attention.h>
 
-#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
 
-#include "codegen/stock_components.h"
 #include "contract/params.h"
 
 namespace trencadis::engine {
 
 class StockArguments {
  public:
-  explicit StockArguments(const AttentionSpec& spec, Heads heads);
+  /// Finds out once which rule holds for which slot, so that check() compares numbers only.
+  /// `spec` must outlive this.
+  StockArguments(const AttentionSpec& spec, Heads heads);
 
   /// `params` holds the scalars, the plan's lengths and, on a host backend, tensors that can be
   /// read: offsets into them are followed there. O(requests). Throws Error(invalid_argument) that
@@ -23,22 +26,35 @@ class StockArguments {
              std::int64_t nnz_q, bool on_host) const;
 
  private:
-  const TensorView* find(std::span<const TensorView> tensors, std::string_view name) const;
-  void expect(std::span<const TensorView> tensors, std::string_view name, std::int64_t elements,
-              std::string_view meaning) const;
-  void expect_ragged(std::span<const TensorView> tensors, std::string_view name,
-                     std::string_view indptr_name, const contract::AttentionParams& params,
-                     bool packed_bits) const;
+  /// How many elements a tensor has at least.
+  enum class Extent { per_query_head, per_request, per_query_token };
+  struct ExtentRule {
+    std::size_t tensor;
+    Extent extent;
+  };
+  /// Of each request, elements (or bits) from an offset on that another tensor holds.
+  struct RaggedRule {
+    std::size_t tensor, starts;
+    bool packed_bits;
+  };
+
+  void check_extent(std::span<const TensorView> tensors, std::size_t tensor, std::int64_t elements,
+                    const char* meaning) const;
+  void check_ragged(std::span<const TensorView> tensors, const RaggedRule& rule,
+                    const contract::AttentionParams& params) const;
   void check_scalars(std::span<const TensorView> tensors,
                      const contract::AttentionParams& params) const;
 
-  static constexpr int kAbsent = -1;
-  bool stock_ = false;
-  int head_dim_ = 0;
-  int num_qo_heads_ = 0;
-  // Where the variant declares each entry of the stock tables.
-  std::array<int, codegen::kStockTensors.size()> tensor_slot_{};
-  std::array<int, codegen::kStockScalars.size()> scalar_slot_{};
+  const Variant& variant_;
+  int head_dim_;
+  int num_qo_heads_;
+  std::vector<ExtentRule> extents_;
+  std::vector<RaggedRule> ragged_;
+  std::size_t num_scalars_ = 0;  // of stock functors
+  // Slots, -1 where the variant has none.
+  int soft_cap_ = -1;
+  int rope_dim_ = -1;
+  int rope_inv_freq_ = -1;
 };
 
 }  // namespace trencadis::engine

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "codegen/validate.h"
 #include "contract/units.h"
+#include "planner/planner.h"
 
 namespace trencadis::engine {
 namespace {
@@ -42,11 +43,11 @@ void validate_limits(const Limits& limits) {
 void validate_workspace(const TensorView& workspace) {
   if (!workspace.defined()) return;
   if (workspace.dtype() != DType::u8)
-    fail(ErrorKind::type_mismatch, "workspace is {}, expected uint8[bytes]", workspace.describe());
+    fail(ErrorKind::type_mismatch, "workspace is {}, expected uint8[bytes]", workspace);
   check(workspace.rank() == 1 && workspace.stride(0) == 1,
-        "workspace is {}, expected a contiguous uint8[bytes]", workspace.describe());
+        "workspace is {}, expected a contiguous uint8[bytes]", workspace);
   check(workspace.data() != nullptr || workspace.size(0) == 0,
-        "workspace is {} with a null data pointer", workspace.describe());
+        "workspace is {} with a null data pointer", workspace);
   constexpr std::uintptr_t kAlignment = 64;
   check(reinterpret_cast<std::uintptr_t>(workspace.data()) % kAlignment == 0,
         "workspace begins at an address that is not a multiple of {} bytes", kAlignment);
@@ -79,12 +80,7 @@ IdRange id_range(const std::int32_t* ids, std::int64_t count) {
 }  // namespace
 
 void validate(const AttentionSpec& spec, const AttentionConfig& config) {
-  check(config.heads.kv > 0, "num_kv_heads is {}, expected 1 or more", config.heads.kv);
-  constexpr int kMaxHeads = 1 << 16;
-  check(
-      config.heads.qo > 0 && config.heads.qo <= kMaxHeads && config.heads.qo % config.heads.kv == 0,
-      "num_qo_heads is {}, expected a positive multiple of num_kv_heads = {}, at most {}",
-      config.heads.qo, config.heads.kv, kMaxHeads);
+  planner::check_heads(config.heads, "num_qo_heads", "num_kv_heads");
   check(spec.head_dim_qk > 0, "head_dim_qk is {}, expected 1 or more", spec.head_dim_qk);
   check(spec.head_dim_vo >= 0, "head_dim_vo is {}, expected 0 (= head_dim_qk) or more",
         spec.head_dim_vo);

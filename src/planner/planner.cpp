@@ -30,12 +30,7 @@ void check_device(const DeviceLimits& device) {
         device.tile_memory);
 }
 
-void check_spec(const AttentionSpec& spec, Heads heads) {
-  constexpr int kMaxHeads = 1 << 16;  // counts of (item, head) pairs and of cost stay far from 2^63
-  check(heads.kv >= 1, "heads.kv is {}, expected at least 1", heads.kv);
-  check(heads.qo >= heads.kv && heads.qo <= kMaxHeads && heads.qo % heads.kv == 0,
-        "heads.qo is {}, expected a multiple of heads.kv = {}, at most {}", heads.qo, heads.kv,
-        kMaxHeads);
+void check_spec(const AttentionSpec& spec) {
   check(spec.head_dim_qk >= 1, "head_dim_qk is {}, expected at least 1", spec.head_dim_qk);
   check(spec.vo() >= 1, "head_dim_vo is {}, expected at least 1", spec.vo());
   check(spec.variant.bounds.left >= -1, "variant.bounds.left is {}, expected -1 or more",
@@ -85,6 +80,14 @@ void check_count(std::string_view what, std::int64_t count) {
 
 }  // namespace
 
+void check_heads(Heads heads, std::string_view qo_name, std::string_view kv_name) {
+  constexpr int kMaxHeads = 1 << 16;  // counts of (item, head) pairs and of cost stay far from 2^63
+  check(heads.kv >= 1, "{} is {}, expected 1 or more", kv_name, heads.kv);
+  check(heads.qo >= 1 && heads.qo <= kMaxHeads && heads.qo % heads.kv == 0,
+        "{} is {}, expected a positive multiple of {} = {}, at most {}", qo_name, heads.qo, kv_name,
+        heads.kv, kMaxHeads);
+}
+
 Cutting cutting(const PlanOptions& options) {
   if (options.split == SplitMode::none) return Cutting::never;
   if (options.split == SplitMode::fixed || options.batch_invariant) return Cutting::fixed;
@@ -107,7 +110,8 @@ ChunkPolicy chunk_policy(const PlanOptions& options) {
 Planner::Planner(const AttentionSpec& spec, Heads heads, const DeviceLimits& device,
                  const PlanOptions& options) {
   check_device(device);
-  check_spec(spec, heads);
+  check_heads(heads, "heads.qo", "heads.kv");
+  check_spec(spec);
   check_options(options);
   const TilePolicy tiles = choose_tiles(spec, device);
   config_ = std::make_shared<const PlannerConfig>(

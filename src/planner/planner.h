@@ -4,6 +4,7 @@
 #include <trencadis/plan.h>
 
 #include <memory>
+#include <string_view>
 
 #include "planner/even_cut.h"
 #include "planner/longest_first.h"
@@ -12,6 +13,9 @@
 #include "planner/splitter.h"
 
 namespace trencadis::planner {
+
+/// Throws Error(invalid_argument) that calls the two counts as the caller does.
+void check_heads(Heads heads, std::string_view qo_name, std::string_view kv_name);
 
 /// When items are cut along KV.
 enum class Cutting {

@@ -103,10 +103,10 @@ void check_mask_size(std::string_view name, std::size_t size, std::int64_t rows,
 void check_mask_tensor(const TensorView& mask, std::size_t b, std::int64_t rows,
                        std::int64_t cols) {
   if (mask.dtype() != DType::u8 || mask.device().kind != DeviceKind::cpu) {
-    fail(ErrorKind::type_mismatch, "masks[{}] is {}, expected uint8 on cpu", b, mask.describe());
+    fail(ErrorKind::type_mismatch, "masks[{}] is {}, expected uint8 on cpu", b, mask);
   }
   check(mask.rank() == 2 && mask.size(0) == rows && mask.size(1) == cols,
-        "masks[{}] is {}, expected shape [l_q, l_kv] = [{}, {}]", b, mask.describe(), rows, cols);
+        "masks[{}] is {}, expected shape [l_q, l_kv] = [{}, {}]", b, mask, rows, cols);
 }
 
 void pack_rows(const TensorView& mask, std::uint8_t* bits) {

@@ -29,7 +29,7 @@ float largest_finite(DType dtype) {
 struct PagedPool {
   PagedPool(const char* name, const TensorView& pool, KvLayout layout) : tensor(pool) {
     cpu::expect_floating(name, pool);
-    base::check(pool.rank() == 4, "{} is {}, expected rank 4: {}", name, pool.describe(),
+    base::check(pool.rank() == 4, "{} is {}, expected rank 4: {}", name, pool,
                 layout == KvLayout::nhd ? "[pages, P, H_kv, D]" : "[pages, H_kv, P, D]");
     const int token_dim = layout == KvLayout::nhd ? 1 : 2;
     page_size = pool.size(token_dim);
@@ -125,8 +125,7 @@ void expect_table(const BlockSparseView& table, const PagedPool& k, const PagedP
               k.page_size, table.block_cols);
   base::check(
       v.page_size == k.page_size && v.heads == k.heads && v.tensor.size(0) == k.tensor.size(0),
-      "v_pool is {}, expected the pages, page size and heads of k_pool, {}", v.tensor.describe(),
-      k.tensor.describe());
+      "v_pool is {}, expected the pages, page size and heads of k_pool, {}", v.tensor, k.tensor);
   base::check(table.block_cols > 0, "the table's block_cols is {}, expected 1 or more",
               table.block_cols);
   for (std::size_t r = 1; r < table.indptr.size(); ++r)

@@ -43,10 +43,7 @@ std::uint64_t sum(const std::uint64_t* data, std::size_t words) {
 }  // namespace
 
 double measure_read_bandwidth(int num_threads) {
-  constexpr int kMaxThreads = 1024;
-  base::check(num_threads >= 0 && num_threads <= kMaxThreads,
-              "num_threads is {}, expected 0 (all) to {}", num_threads, kMaxThreads);
-  cpu::ThreadPool pool(num_threads > 0 ? num_threads : cpu::usable_cpus());
+  cpu::ThreadPool pool(cpu::resolve_threads(num_threads));
   const auto memory = map_memory();
   const std::size_t words =
       kBytes / sizeof(std::uint64_t) / static_cast<std::size_t>(pool.size()) / 8 * 8;

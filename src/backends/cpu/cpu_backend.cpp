@@ -14,7 +14,6 @@ namespace trencadis::engine {
 namespace {
 
 constexpr int kMaxHeadDim = 1024;
-constexpr int kMaxThreads = 1024;
 
 bool is_storage(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
@@ -61,22 +60,15 @@ class CpuBackend final : public Backend {
   }
 
   DeviceLimits device_limits(const AttentionConfig& config) const override {
-    return cpu::cpu_limits(threads_of(config), *cpu::supported_microkernels().front());
+    return cpu::cpu_limits(cpu::resolve_threads(config.num_threads),
+                           *cpu::supported_microkernels().front());
   }
 
   std::unique_ptr<Executor> prepare(const AttentionSpec& spec,
                                     const AttentionConfig& config) override {
     return std::make_unique<cpu::CpuExecutor>(spec, cpu::resolve_variant(spec.variant),
                                               *cpu::supported_microkernels().front(),
-                                              threads_of(config));
-  }
-
- private:
-  static int threads_of(const AttentionConfig& config) {
-    base::check(config.num_threads >= 0 && config.num_threads <= kMaxThreads,
-                "num_threads is {}, expected 0 (all that the process may use) to {}",
-                config.num_threads, kMaxThreads);
-    return config.num_threads > 0 ? config.num_threads : cpu::usable_cpus();
+                                              cpu::resolve_threads(config.num_threads));
   }
 };
 

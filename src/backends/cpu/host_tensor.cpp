@@ -12,10 +12,9 @@ namespace {
 
 void expect_host(const char* name, const TensorView& tensor) {
   if (tensor.device().kind != DeviceKind::cpu)
-    base::fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on the CPU", name,
-               tensor.describe());
+    base::fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on the CPU", name, tensor);
   base::check(tensor.data() != nullptr || tensor.num_elements() == 0,
-              "{} is {} with a null data pointer", name, tensor.describe());
+              "{} is {} with a null data pointer", name, tensor);
 }
 
 }  // namespace
@@ -25,17 +24,16 @@ void expect_floating(const char* name, const TensorView& tensor) {
   const DType dtype = tensor.dtype();
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     base::fail(ErrorKind::type_mismatch, "{} is {}, expected float32, float16 or bfloat16", name,
-               tensor.describe());
+               tensor);
 }
 
 void expect_tensor(const char* name, const TensorView& tensor, DType dtype,
                    std::span<const std::int64_t> shape) {
   expect_host(name, tensor);
   if (tensor.dtype() != dtype)
-    base::fail(ErrorKind::type_mismatch, "{} is {}, expected {}", name, tensor.describe(),
-               to_string(dtype));
+    base::fail(ErrorKind::type_mismatch, "{} is {}, expected {}", name, tensor, to_string(dtype));
   base::check(std::ranges::equal(tensor.shape(), shape), "{} is {}, expected shape [{}]", name,
-              tensor.describe(), fmt::join(shape, ", "));
+              tensor, fmt::join(shape, ", "));
 }
 
 void load_row(const TensorView& tensor, const void* row, std::span<float> out) {

@@ -73,8 +73,7 @@ void expect_outputs(const TensorView& out, const TensorView& out_lse, DType dtyp
 }
 
 void expect_rank(const char* name, const TensorView& tensor, int rank, const char* dims) {
-  base::check(tensor.rank() == rank, "{} is {}, expected rank {}: {}", name, tensor.describe(),
-              rank, dims);
+  base::check(tensor.rank() == rank, "{} is {}, expected rank {}: {}", name, tensor, rank, dims);
 }
 
 }  // namespace

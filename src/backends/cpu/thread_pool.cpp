@@ -45,6 +45,14 @@ int usable_cpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+int resolve_threads(int asked) {
+  constexpr int kMaxThreads = 1024;
+  base::check(asked >= 0 && asked <= kMaxThreads,
+              "num_threads is {}, expected 0 (all that the process may use) to {}", asked,
+              kMaxThreads);
+  return asked > 0 ? asked : usable_cpus();
+}
+
 ThreadPool::ThreadPool(int num_threads) : num_threads_(num_threads) {
   workers_.reserve(static_cast<std::size_t>(num_threads - 1));
   try {

@@ -14,6 +14,10 @@ namespace trencadis::cpu {
 /// CPUs that this process may run on: its affinity mask, not the machine's count.
 int usable_cpus();
 
+/// The threads that `asked` means, 0 being usable_cpus(). Throws Error(invalid_argument) outside
+/// 0 .. 1024.
+int resolve_threads(int asked);
+
 class ThreadPool {
  public:
   /// num_threads >= 1, the caller's thread included.

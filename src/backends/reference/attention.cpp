@@ -168,14 +168,12 @@ double load(const TensorView& tensor, std::int64_t i) {
     case DType::bf16:
       return base::bf16_to_float(tensor.data_as<const std::uint16_t>()[i]);
     default:
-      base::fail(ErrorKind::type_mismatch, "tensor is {}, expected a floating-point dtype",
-                 tensor.describe());
+      base::fail(ErrorKind::type_mismatch, "tensor is {}, expected a floating-point dtype", tensor);
   }
 }
 
 TensorView as_blocks(const TensorView& pool, KvLayout layout, std::int64_t block_cols) {
-  base::check(pool.rank() == 3 || pool.rank() == 4, "pool is {}, expected rank 3 or 4",
-              pool.describe());
+  base::check(pool.rank() == 3 || pool.rank() == 4, "pool is {}, expected rank 3 or 4", pool);
   const bool paged = pool.rank() == 4;
   const int first = paged ? 1 : 0;
   const int token = layout == KvLayout::nhd ? first : first + 1;

@@ -111,8 +111,8 @@ TEST_F(Validation, HeadsAndDevices) {
   const auto make = [&](Heads heads, DeviceLimits device) {
     make_plan(causal_spec(), heads, device, batch.input());
   };
-  expect_error(ErrorKind::invalid_argument, {"heads.qo is 12, expected a multiple of heads.kv = 8"},
-               [&] {
+  expect_error(ErrorKind::invalid_argument,
+               {"heads.qo is 12, expected a positive multiple of heads.kv = 8"}, [&] {
                  make(Heads{12, 8}, known_device("h200"));
                });
   expect_error(ErrorKind::invalid_argument, {"device.num_ctas is 0"}, [&] {
