@@ -23,6 +23,9 @@ TRACE = Path(sys.argv[2]).resolve() / "data" / "azure_conv_2023.csv"
 FAILURE, USAGE, WRONG_RESULT = 1, 2, 3
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
+# As in tests/support/scale.h: below 1 where a sanitizer makes everything slow.
+SCALE = float(os.environ.get("TRENCADIS_TEST_SCALE", "1"))
+
 # A replay that takes a moment: one layer of one KV head.
 SMALL = ["--heads", "2:1:32", "--layers", "1", "--threads", "2"]
 
@@ -138,6 +141,7 @@ class Replay(CommandTest):
             self.succeed("replay", "--trace", TRACE, "--requests", 3, *SMALL, "--dtype", dtype,
                          "--verify", 3)  # fmt: skip
 
+    @unittest.skipIf(SCALE < 1, "4,500 tokens of a real model take minutes under a sanitizer")
     def test_layers_with_windows_agree_with_the_reference(self):
         trace = self.write("long.csv", HEADER + "2023-11-16 18:15:46,4500,3\n")
         self.succeed("replay", "--trace", trace, "--model", "gemma-2-2b", "--layers", 2,
