@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "contract/divisor.h"
+
 namespace trencadis::contract {
 
 enum class Storage : std::int32_t { f32, f16, bf16 };
@@ -15,6 +17,8 @@ struct BsrParams {
   const std::int32_t* positions;  // [nnz] logical block column; null: j
   const std::int32_t* kv_lens;    // [rows] storage tokens
   std::int64_t block_cols;        // P
+  std::int32_t rows;
+  Divisor page;  // by block_cols
 };
 
 /// Logical mask bounds: p - left <= j <= p + right; -1 is unbounded.

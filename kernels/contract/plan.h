@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "contract/units.h"
+
 namespace trencadis::contract {
 
 /// Rows of query tile and tokens of KV tile of one work class.
@@ -86,22 +88,35 @@ struct PlanHeader {
   std::int64_t queues_offset;
   std::int64_t merges_offset;
   std::int64_t bytes;  // of the whole plan
+
+  // Of a plan that travels to a device: the arrays of its step, of int32, behind its sections. 0:
+  // the array is not there, and AttentionParams leads to it.
+  std::int64_t qo_indptr_offset;
+  std::int64_t kv_lens_offset;
+  std::int64_t block_indptr_offset;
+  std::int64_t block_indices_offset;
+  std::int64_t block_positions_offset;
+  std::int64_t row_lens_offset;
 };
-static_assert(sizeof(PlanHeader) == 32 + 8 * kMaxTileClasses + 48);
+static_assert(sizeof(PlanHeader) == 32 + 8 * kMaxTileClasses + 96);
 
 /// Typed access to a plan's bytes.
 struct PlanView {
   const PlanHeader* header;
 
   template <class T>
-  const T* at(std::int64_t offset) const {
+  TRENCADIS_FN const T* at(std::int64_t offset) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(header) + offset);
   }
-  const RowBlock* row_blocks() const { return at<RowBlock>(header->row_blocks_offset); }
-  const WorkItem* items() const { return at<WorkItem>(header->items_offset); }
-  const WorkSegment* segments() const { return at<WorkSegment>(header->segments_offset); }
-  const WorkQueue* queues() const { return at<WorkQueue>(header->queues_offset); }
-  const MergeGroup* merges() const { return at<MergeGroup>(header->merges_offset); }
+  TRENCADIS_FN const RowBlock* row_blocks() const {
+    return at<RowBlock>(header->row_blocks_offset);
+  }
+  TRENCADIS_FN const WorkItem* items() const { return at<WorkItem>(header->items_offset); }
+  TRENCADIS_FN const WorkSegment* segments() const {
+    return at<WorkSegment>(header->segments_offset);
+  }
+  TRENCADIS_FN const WorkQueue* queues() const { return at<WorkQueue>(header->queues_offset); }
+  TRENCADIS_FN const MergeGroup* merges() const { return at<MergeGroup>(header->merges_offset); }
 };
 
 }  // namespace trencadis::contract

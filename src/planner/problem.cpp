@@ -101,6 +101,8 @@ void Problem::resolve(const PlanInput& input) {
   kv_.positions = narrow("kv.positions", kv.positions, narrowed_.positions);
   kv_.kv_lens = narrow("kv.kv_lens", kv.kv_lens, narrowed_.row_lens);
   kv_.block_cols = kv.block_cols;
+  kv_.rows = num_rows_;
+  kv_.page = contract::Divisor::of(static_cast<std::int32_t>(kv.block_cols));
 
   // Only indptr says how many entries are used, so a longer array is not an error.
   const std::int64_t used = kv_.indptr[num_rows_];

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/check.h"
+#include "contract/divisor.h"
 #include "contract/units.h"
-#include "planner/divisor.h"
 
 namespace trencadis::planner {
 namespace {
@@ -187,7 +187,7 @@ void price(WorkList list, std::int32_t begin, std::int32_t end, const WorkRules&
 template <class RangeOf>
 std::int32_t append_blocks(WorkList list, std::int32_t begin, const BlockRow& row,
                            std::int32_t first_row, std::int32_t num_rows, const WorkRules& rules,
-                           Divisor group, const RangeOf& range_of) {
+                           contract::Divisor group, const RangeOf& range_of) {
   const int tile_class = rules.tiles.count - 1;
   const std::int32_t q_rows = rules.tiles.largest_query_tile();
   const std::int32_t full = num_rows / q_rows;
@@ -215,7 +215,7 @@ std::int32_t append_blocks(WorkList list, std::int32_t begin, const BlockRow& ro
 template <class Ranges>
 void append_rows(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
                  WorkList list) {
-  const Divisor group(static_cast<std::uint32_t>(rules.group));
+  const contract::Divisor group = contract::Divisor::of(rules.group);
   const std::int32_t* requests = problem.row_requests();
   const std::int32_t* tokens = problem.row_indptr();
   const std::int32_t* qo_indptr = problem.qo_indptr();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "planner/plan_image.h"
 #include "planner/planner.h"
 
 namespace trencadis::planner {
@@ -128,13 +129,14 @@ Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int6
 }  // namespace
 
 WorkspaceLayout workspace_bound(const PlannerConfig& config, const Limits& limits,
-                                std::int64_t page_size) {
+                                std::int64_t page_size, Travels travels) {
   base::check(limits.max_qo_tokens > 0,
               "limits.max_qo_tokens is {}, expected a bound to size the workspace by",
               limits.max_qo_tokens);
   const Counts bound = bound_counts(config, limits, page_size);
-  const std::int64_t plan_bytes = PlanBuffer::bytes_for(config.device.num_ctas, bound.row_blocks,
-                                                        bound.items, bound.segments, bound.merges);
+  std::int64_t plan_bytes = PlanBuffer::bytes_for(config.device.num_ctas, bound.row_blocks,
+                                                  bound.items, bound.segments, bound.merges);
+  if (travels == Travels::yes) plan_bytes += arrays_bound(limits);
   // A slot has as many rows as the largest tile that splits, and no tile has more rows than the
   // largest that a limit on tokens leaves in use.
   const int largest = config.rules.tiles.class_of(limits.max_qo_tokens * config.heads.group());
@@ -143,15 +145,18 @@ WorkspaceLayout workspace_bound(const PlannerConfig& config, const Limits& limit
   return lay_out(plan_bytes, times(bound.slots, slot_rows), config.spec.vo());
 }
 
-WorkspaceLayout workspace_of(const Plan& plan) {
-  const contract::PlanHeader& header = *plan.impl().buffer.view().header;
+WorkspaceLayout workspace_of(const Plan& plan, Travels travels) {
+  const contract::PlanView view = plan.impl().buffer.view();
+  const contract::PlanHeader& header = *view.header;
   const auto& config = plan.impl().config;
   const std::int64_t rows = std::int64_t{header.num_slots} * header.slot_rows;
-  return lay_out(header.bytes, rows, config == nullptr ? 0 : config->spec.vo());
+  const std::int64_t plan_bytes =
+      travels == Travels::yes ? image_bytes(view, StepArrays(plan.impl().problem)) : header.bytes;
+  return lay_out(plan_bytes, rows, config == nullptr ? 0 : config->spec.vo());
 }
 
-bool fits(const Plan& plan, const WorkspaceLayout& layout) {
-  const WorkspaceLayout used = workspace_of(plan);
+bool fits(const Plan& plan, const WorkspaceLayout& layout, Travels travels) {
+  const WorkspaceLayout used = workspace_of(plan, travels);
   return used.partial_o_offset <= layout.partial_o_offset &&
          used.partial_lse_offset - used.partial_o_offset <=
              layout.partial_lse_offset - layout.partial_o_offset &&

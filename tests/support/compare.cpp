@@ -34,12 +34,14 @@ struct LowPrecisionRow {
   std::vector<double> out;
   double logit_magnitude = 0.0;  // largest sum of |q k| * scale of a visible key
   double value_magnitude = 0.0;  // largest sum of weight * |v|
+  double logit_rounding = 0.0;   // what rounded rows change of a visible key's logit, at most
 };
 
 /// Keys and values that a block row owns, of one KV head, as the hooks leave them.
 struct Keys {
   std::vector<std::int64_t> positions;    // [n]
   std::vector<std::vector<double>> k, v;  // [n][D]
+  std::vector<std::vector<double>> rounded_k;
 };
 
 /// Query tokens that read one block row, of one KV head.
@@ -51,8 +53,10 @@ struct RowGroup {
 
 class LowPrecision {
  public:
-  explicit LowPrecision(const Problem& problem)
-      : problem_(problem), reference_(reference_problem(problem)) {}
+  LowPrecision(const Problem& problem, HookedRows rows)
+      : problem_(problem),
+        reference_(reference_problem(problem)),
+        rounds_(rows == HookedRows::rounded) {}
 
   Keys gather(const RowGroup& group) const {
     const BlockSparse& matrix = problem_.matrix;
@@ -72,6 +76,8 @@ class LowPrecision {
       keys.v.push_back(load(reference_.v));
       if (reference_.hooks.key) reference_.hooks.key(keys.k.back(), at);
       if (reference_.hooks.value) reference_.hooks.value(keys.v.back(), at);
+      keys.rounded_k.push_back(rounded(keys.k.back(), problem_.spec.dtype_kv));
+      keys.v.back() = rounded(keys.v.back(), problem_.spec.dtype_kv);
     }
     return keys;
   }
@@ -92,10 +98,17 @@ class LowPrecision {
     float value;
   };
 
+  std::vector<double> rounded(std::vector<double> row, DType dtype) const {
+    if (rounds_)
+      for (double& x : row) x = round_to(dtype, x);
+    return row;
+  }
+
   std::vector<Logit> visible_logits(const Keys& keys, reference::At at,
                                     LowPrecisionRow& result) const {
     std::vector<double> q = to_doubles(reference_.q.select(0, at.token).select(0, at.qo_head));
     if (reference_.hooks.query) reference_.hooks.query(q, at);
+    const std::vector<double> rounded_q = rounded(q, problem_.spec.dtype_q);
     const auto scale = static_cast<float>(reference_.sm_scale != 0.0
                                               ? reference_.sm_scale
                                               : 1.0 / std::sqrt(static_cast<double>(q.size())));
@@ -104,11 +117,14 @@ class LowPrecision {
       at.key = keys.positions[t];
       if (!visible(at)) continue;
       float dot = 0.0f;
-      double magnitude = 0.0;
+      double magnitude = 0.0, rounding = 0.0;
       for (std::size_t d = 0; d < q.size(); ++d) {
-        dot += static_cast<float>(q[d]) * static_cast<float>(keys.k[t][d]);
-        magnitude += std::abs(q[d] * keys.k[t][d]);
+        const double product = rounded_q[d] * keys.rounded_k[t][d];
+        dot += static_cast<float>(rounded_q[d]) * static_cast<float>(keys.rounded_k[t][d]);
+        magnitude += std::abs(product);
+        rounding += product - q[d] * keys.k[t][d];
       }
+      result.logit_rounding = std::max(result.logit_rounding, std::abs(rounding * scale));
       float logit = dot * scale;
       if (reference_.hooks.logit) logit = static_cast<float>(reference_.hooks.logit(logit, at));
       result.logit_magnitude =
@@ -159,6 +175,7 @@ class LowPrecision {
 
   const Problem& problem_;
   reference::Problem reference_;
+  bool rounds_;
 };
 
 std::vector<RowGroup> row_groups(const Problem& problem) {
@@ -197,7 +214,7 @@ void set_tolerance(const Problem& problem, const LowPrecisionRow& low, std::size
   for (std::size_t d = 0; d < dim; ++d) result.tolerance.out[index * dim + d] = tolerance;
   if (!result.exact.lse.empty()) {
     result.tolerance.lse[index] =
-        1.5 * logit_error + 2.0 * kEpsilon * std::abs(result.exact.lse[index]);
+        low.logit_rounding + 1.5 * logit_error + 2.0 * kEpsilon * std::abs(result.exact.lse[index]);
   }
 }
 
@@ -237,11 +254,11 @@ std::string difference(double actual, double exact, double tolerance) {
 
 }  // namespace
 
-Expected expected(const Problem& problem) {
+Expected expected(const Problem& problem, HookedRows rows) {
   Expected result{run_reference(problem), {}};
   result.tolerance.out.assign(result.exact.out.size(), 0.0);
   result.tolerance.lse.assign(result.exact.lse.size(), 0.0);
-  const LowPrecision low_precision(problem);
+  const LowPrecision low_precision(problem, rows);
   const std::int64_t group_size = problem.config.heads.group();
   for (const RowGroup& group : row_groups(problem)) {
     if (group.token_begin == group.token_end) continue;
@@ -270,8 +287,9 @@ Expected expected(const Problem& problem) {
   return compare("lse", actual.lse, expected.exact.lse, expected.tolerance.lse, 1, heads);
 }
 
-::testing::AssertionResult close_to_reference(const Output& actual, const Problem& problem) {
-  return is_close(actual, expected(problem), problem);
+::testing::AssertionResult close_to_reference(const Output& actual, const Problem& problem,
+                                              HookedRows rows) {
+  return is_close(actual, expected(problem, rows), problem);
 }
 
 }  // namespace trencadis::testing

@@ -60,7 +60,7 @@ Output rows_of(const Output& output, const Problem& problem, std::int64_t begin,
   return {part(output.out, heads * dim), part(output.lse, heads)};
 }
 
-Output run(Attention& attention, const Problem& problem) {
+Output collect(const Problem& problem, const std::function<void(const RunArgs&)>& compute) {
   const std::int64_t heads = problem.config.heads.qo;
   const GuardedOutput out(problem.spec.dtype_o, problem.nnz_q(), heads, problem.spec.vo());
   const HostTensor lse_storage(DType::f32, {heads, problem.nnz_q()}, kLsePoison);
@@ -72,12 +72,16 @@ Output run(Attention& attention, const Problem& problem) {
   RunArgs args = problem.run_args(views);
   args.out = out.view();
   if (problem.spec.variant.use_softmax) args.lse = lse;
-  attention.run(args);
+  compute(args);
 
   EXPECT_TRUE(out.guard_is_intact()) << "bytes between the rows of the output were written";
   Output output{to_doubles(out.view()), {}};
   if (problem.spec.variant.use_softmax) output.lse = to_doubles(lse);
   return output;
+}
+
+Output run(Attention& attention, const Problem& problem) {
+  return collect(problem, [&](const RunArgs& args) { attention.run(args); });
 }
 
 Output run_engine(const Problem& problem, BackendKind backend) {

@@ -3,6 +3,7 @@
 
 #include <trencadis/attention.h>
 
+#include <functional>
 #include <vector>
 
 #include "support/problem.h"
@@ -21,8 +22,11 @@ bool same_bits(const Output& a, const Output& b);
 /// Rows [begin, end) of an output: what a request owns.
 Output rows_of(const Output& output, const Problem& problem, std::int64_t begin, std::int64_t end);
 
-/// run() into a strided output that was poisoned first: NaN in out, 123 in lse. Fails the test
-/// where an element outside of the output was written.
+/// What compute() makes of the problem's arguments, in a strided output that was poisoned first:
+/// NaN in out, 123 in lse. Fails the test where an element outside of the output was written.
+Output collect(const Problem& problem, const std::function<void(const RunArgs&)>& compute);
+
+/// run() of the plan in force.
 Output run(Attention& attention, const Problem& problem);
 
 /// One Attention, one plan, one run.

@@ -3,8 +3,8 @@
 
 #include <random>
 
+#include "contract/divisor.h"
 #include "planner/cost_model.h"
-#include "planner/divisor.h"
 #include "planner/tile_policy.h"
 #include "support/expect_error.h"
 #include "unit/planner/plan_cases.h"
@@ -17,7 +17,8 @@ using testing::expect_error;
 TEST(Divisor, AgreesWithDivision) {
   std::mt19937 random(1);
   const auto expect_equal = [](std::int32_t x, std::uint32_t d) {
-    EXPECT_EQ(Divisor(d).divide(x), static_cast<std::int32_t>(static_cast<std::uint32_t>(x) / d))
+    EXPECT_EQ(contract::Divisor::of(static_cast<std::int32_t>(d)).divide(x),
+              static_cast<std::int32_t>(static_cast<std::uint32_t>(x) / d))
         << x << " / " << d;
   };
   for (std::uint32_t d = 1; d <= 300; ++d) {

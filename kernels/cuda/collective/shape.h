@@ -1,0 +1,105 @@
+// What follows from a kernel's configuration and one of its tile classes: who works on which part
+// of a tile, and where everything lies in shared memory.
+//
+// A configuration is a generated struct:
+//
+//   struct Config {
+//     static constexpr int kHeadDimQk, kHeadDimVo;  // multiples of 8
+//     using Element, Output;                        // ptx::Half, ptx::BFloat, float
+//     static constexpr bool kUseSoftmax;
+//     static constexpr int kWarps;                  // of a CTA
+//     static constexpr int kStages;                 // K and V tiles in flight, at least 2
+//     using TileClasses = collective::TileClasses<collective::Tile<16, 64>, ...>;
+//     using Functor, Params;                        // variant/hooks.h
+//   };
+#pragma once
+
+#include "contract/units.h"
+#include "cuda/tile/shared_tile.h"
+
+namespace trencadis::collective {
+
+/// T_q fused rows by T_kv tokens.
+template <int kQueryRows, int kKvTokens>
+struct Tile {
+  static constexpr int kRows = kQueryRows;
+  static constexpr int kTokens = kKvTokens;
+};
+
+/// In the order of the plan's classes.
+template <class... Tiles>
+struct TileClasses {};
+
+TRENCADIS_FN constexpr int round_up(int value, int step) {
+  return (value + step - 1) / step * step;
+}
+TRENCADIS_FN constexpr int min_of(int a, int b) {
+  return a < b ? a : b;
+}
+TRENCADIS_FN constexpr int max_of(int a, int b) {
+  return a > b ? a : b;
+}
+
+/// Where a token of a KV tile lies.
+struct alignas(16) TokenEntry {
+  long long key;    // bytes from the head's first key; negative: no such token
+  long long value;  // bytes from the head's first value
+};
+
+/// Row of a query tile: token of the request, and head.
+struct RowEntry {
+  int qo_pos;
+  int qo_head;
+};
+
+/// Warps of the tensor cores: kQueryWarps share the rows of a tile, kKvWarps its keys. Each keeps
+/// the state of its rows over its keys; states of warps that share rows meet in the epilogue.
+template <class Config, class Tile>
+struct TileShape {
+  static constexpr int kRows = Tile::kRows;
+  static constexpr int kTokens = Tile::kTokens;
+  static constexpr int kThreads = Config::kWarps * 32;
+  static constexpr int kStages = Config::kStages;
+  static_assert(kTokens <= kThreads, "a thread looks up one token of a tile");
+  static_assert(kStages >= 2, "a tile is read while another is on its way");
+
+  static constexpr int kQueryWarps = min_of(Config::kWarps, kRows / 16);
+  static constexpr int kKvWarps = Config::kWarps / kQueryWarps;
+  static constexpr int kWarpRows = kRows / kQueryWarps;
+  static constexpr int kRowTiles = kWarpRows / 16;
+  static constexpr int kWarpKeys = kTokens / kKvWarps;
+  static_assert(kWarpRows % 16 == 0 && kWarpKeys % 16 == 0,
+                "a warp multiplies whole tiles of 16 rows by 16 keys");
+
+  static constexpr int kDimQk = round_up(Config::kHeadDimQk, 16);
+  static constexpr int kDimVo = round_up(Config::kHeadDimVo, 16);
+  using QueryTile = tile::SharedTile<kDimQk>;
+  using KeyTile = tile::SharedTile<kDimQk>;
+  using ValueTile = tile::SharedTile<kDimVo>;
+
+  // The epilogue takes kSlice columns of all warps' rows at a time.
+  static constexpr int kSlice = min_of(kDimVo, 64);
+  static constexpr int kSliceStride = kSlice + 4;  // floats
+  static constexpr int kStateRows = kKvWarps * kRows;
+
+  // Shared memory, in bytes from its start.
+  static constexpr int kTables = kStages + 1;  // tiles whose tokens are known
+  static constexpr int kRowTable = 0;
+  static constexpr int kTokenTable = round_up(kRowTable + kRows * int(sizeof(RowEntry)), 128);
+  static constexpr int kPositionTable = kTokenTable + kTables * kTokens * int(sizeof(TokenEntry));
+  static constexpr int kSeenKeys = kPositionTable + kTables * kTokens * int(sizeof(int));
+  static constexpr int kRowScratch = round_up(kSeenKeys + kTokens * int(sizeof(int)), 16);
+  static constexpr int kRowScratchBytes = max_of(kDimQk, kDimVo) * int(sizeof(float));  // a warp
+  static constexpr int kQuery = round_up(kRowScratch + Config::kWarps * kRowScratchBytes, 128);
+  static constexpr int kRing = round_up(kQuery + QueryTile::bytes(kRows), 128);
+  static constexpr int kKeyBytes = round_up(KeyTile::bytes(kTokens), 128);
+  static constexpr int kStageBytes = kKeyBytes + round_up(ValueTile::bytes(kTokens), 128);
+  // The epilogue works where the stages were.
+  static constexpr int kStates = kRing;  // row_max, then row_sum, of kStateRows
+  static constexpr int kOutput = round_up(kStates + 2 * kStateRows * int(sizeof(float)), 128);
+  static constexpr int kOutputBytes = kStateRows * kSliceStride * int(sizeof(float));
+  static constexpr int kBytes =
+      max_of(kRing + kStages * kStageBytes, round_up(kOutput + kOutputBytes, 128));
+};
+
+}  // namespace trencadis::collective

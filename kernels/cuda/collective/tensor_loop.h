@@ -1,0 +1,278 @@
+// Attention of one work item on tensor cores: S = Q K^T, the online softmax, O += P V, tile by tile
+// of keys, with the copies of kStages - 1 tiles under way while one is multiplied.
+//
+// The same for every storage, variant and architecture with mma.sync. What differs is asked of a
+// collaborator: KvSource says where tokens lie, the functor's hooks are inlined where they act, the
+// epilogue takes the state of the rows.
+#pragma once
+
+#include "contract/params.h"
+#include "cuda/collective/block.h"
+#include "cuda/collective/kv_source.h"
+#include "cuda/collective/launch.h"
+#include "cuda/collective/queries.h"
+#include "cuda/collective/shape.h"
+#include "cuda/collective/softmax.h"
+#include "cuda/collective/transform.h"
+#include "cuda/ptx/convert.h"
+#include "cuda/ptx/mma.h"
+#include "cuda/ptx/thread.h"
+#include "cuda/tile/fragments.h"
+#include "variant/chain.h"
+
+namespace trencadis::collective {
+
+template <class Config, class Tile>
+class TensorLoop {
+ public:
+  using Shape = TileShape<Config, Tile>;
+  using Functor = typename Config::Functor;
+  using Tag = typename Config::Element;
+  using Source = KvSource<Config, Shape>;
+
+  static constexpr int kRowTiles = Shape::kRowTiles;
+  static constexpr int kKeyTiles = Shape::kWarpKeys / 8;  // of 8 columns of S
+  static constexpr int kOutTiles = Shape::kDimVo / 8;     // of 8 columns of O
+  static constexpr int kThreadRows = 2 * kRowTiles;       // rows that a thread holds part of
+  static constexpr bool kMasks = variant::kHasHook<Functor, variant::kLogitsMask>;
+  static constexpr bool kTransforms = variant::kHasHook<Functor, variant::kLogitsTransform>;
+
+  TRENCADIS_DEVICE TensorLoop(const Launch<Config>& launch, const Block& block)
+      : launch_(launch), block_(block) {}
+
+  /// Attends the block to storage tokens [begin, end). Afterwards the state is this thread's part
+  /// of the rows, and the ring of stages is free.
+  TRENCADIS_DEVICE void run(int begin, int end) {
+    const Pool pool = Pool::of<Tag>(launch_.params, block_.kv_head);
+    const Source source(launch_.step.kv, pool, block_.block_row, begin, end, launch_.shared);
+    start(source);
+    for (int tile = 0; tile < source.tiles(); ++tile) {
+      ptx::wait_copies<Shape::kStages - 2>();  // this tile's
+      ptx::sync_cta();                         // everybody's, and the last tile's stage is free
+      source.copy(tile + Shape::kStages - 1);
+      const typename Source::Lookup ahead = source.look_up(tile + Shape::kStages);
+      transform_tokens<Config, Shape>(launch_, block_, source, tile);
+      attend(source, tile);
+      source.publish(tile + Shape::kStages, ahead);
+    }
+    ptx::wait_copies<0>();
+    ptx::sync_cta();
+  }
+
+  // What the epilogue takes.
+  float o[kRowTiles][kOutTiles][4];
+  RowState state[kThreadRows];
+
+ private:
+  TRENCADIS_DEVICE void start(const Source& source) {
+    Queries<Config, Shape>::place_rows(block_, launch_.shared);
+    for (int tile = 0; tile < Shape::kStages; ++tile) source.publish(tile, source.look_up(tile));
+    ptx::sync_cta();
+    for (int tile = 0; tile < Shape::kStages - 1; ++tile) source.copy(tile);
+    Queries<Config, Shape>::load(launch_.params, launch_.variant, block_, launch_.negate,
+                                 launch_.shared);
+    const RowEntry* rows = Queries<Config, Shape>::rows(launch_.shared);
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) rows_[r] = rows[thread_row(r)];
+    first_position_ = block_.position(rows[0].qo_pos);
+    last_position_ = block_.position(rows[block_.rows - 1].qo_pos);
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+      for (int j = 0; j < kOutTiles; ++j)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) o[i][j][c] = 0.0f;
+  }
+
+  // --- who holds what ----------------------------------------------------------------------------
+
+  TRENCADIS_DEVICE static int query_warp() {
+    return ptx::warp_index() % Shape::kQueryWarps;
+  }
+  TRENCADIS_DEVICE static int kv_warp() {
+    return ptx::warp_index() / Shape::kQueryWarps;
+  }
+  /// First row of the warp.
+  TRENCADIS_DEVICE static int warp_row() {
+    return query_warp() * Shape::kWarpRows;
+  }
+  /// First key of the warp in a tile.
+  TRENCADIS_DEVICE static int warp_key() {
+    return kv_warp() * Shape::kWarpKeys;
+  }
+
+ public:
+  /// Row of the tile that the thread's r-th row is.
+  TRENCADIS_DEVICE static int thread_row(int r) {
+    return warp_row() + r / 2 * 16 + r % 2 * 8 + ptx::lane_index() / 4;
+  }
+  /// Column of the j-th tile of 8 in which element c of an accumulator lies.
+  TRENCADIS_DEVICE static int thread_column(int j, int c) {
+    return j * 8 + ptx::lane_index() % 4 * 2 + c % 2;
+  }
+  TRENCADIS_DEVICE static int state_row(int r) {
+    return kv_warp() * Shape::kRows + thread_row(r);
+  }
+
+ private:
+  // --- one tile ----------------------------------------------------------------------------------
+
+  TRENCADIS_DEVICE void attend(const Source& source, int tile) {
+    float s[kRowTiles][kKeyTiles][4];
+    score(source.keys(tile), s);
+    finish_logits(source, tile, s);
+    if constexpr (Config::kUseSoftmax) weigh(s);
+    if constexpr (kMasks) clear_unseen_values(source.values(tile), s);
+    accumulate(source.values(tile), s);
+  }
+
+  TRENCADIS_DEVICE void score(const char* keys, float (&s)[kRowTiles][kKeyTiles][4]) const {
+    const char* queries = launch_.shared + Shape::kQuery;
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+      for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) s[i][j][c] = 0.0f;
+#pragma unroll
+    for (int step = 0; step < Shape::kDimQk / 16; ++step) {
+      unsigned a[kRowTiles][4];
+#pragma unroll
+      for (int i = 0; i < kRowTiles; ++i)
+        tile::load_rows<typename Shape::QueryTile>(a[i], queries, warp_row() + 16 * i, step);
+#pragma unroll
+      for (int j = 0; j < kKeyTiles; j += 2) {
+        unsigned b[4];
+        tile::load_keys<typename Shape::KeyTile>(b, keys, warp_key() + 8 * j, step);
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) {
+          ptx::mma_16x8x16<Tag>(s[i][j], a[i], b[0], b[1]);
+          ptx::mma_16x8x16<Tag>(s[i][j + 1], a[i], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  /// What one unit of s is worth as an exponent of 2.
+  TRENCADIS_DEVICE float factor() const {
+    return kTransforms ? kLog2E : launch_.scale * kLog2E;
+  }
+
+  /// Hooks and masks. Afterwards s is the logit: divided by the scale where no hook has seen it and
+  /// the softmax is still to apply it.
+  TRENCADIS_DEVICE void finish_logits(const Source& source, int tile,
+                                      float (&s)[kRowTiles][kKeyTiles][4]) const {
+    constexpr bool kScaled = kTransforms || !Config::kUseSoftmax;
+    const int tokens = source.tokens(tile);
+    const bool bounded =
+        launch_.bounds.any() &&
+        (!source.in_order() ||
+         !launch_.bounds.hide_none(first_position_, last_position_, source.position(tile, 0),
+                                   source.position(tile, tokens - 1)));
+    const bool hides = kMasks || bounded || tokens < Shape::kTokens;
+    if (!kScaled && !hides) return;
+    Visible visible[kThreadRows];
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r)
+      visible[r] = launch_.bounds.visible(block_.position(rows_[r].qo_pos));
+    constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
+#pragma unroll
+    for (int j = 0; j < kKeyTiles; ++j) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int token = warp_key() + thread_column(j, c);
+        const int position = source.position(tile, token);
+#pragma unroll
+        for (int r = 0; r < kThreadRows; ++r) {
+          float& logit = s[r / 2][j][r % 2 * 2 + c];
+          if constexpr (kScaled) logit *= launch_.scale;
+          if constexpr (kTransforms)
+            logit = Functor::logits_transform(launch_.variant, logit,
+                                              block_.logit_coord(rows_[r], position));
+          if (!hides) continue;
+          bool keep = token < tokens && visible[r].holds(position);
+          if constexpr (kMasks)
+            keep = keep &&
+                   Functor::logits_mask(launch_.variant, block_.logit_coord(rows_[r], position));
+          logit = keep ? logit : kHidden;
+        }
+      }
+    }
+  }
+
+  TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4]) {
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) {
+      const float rescale = weigh_row<2 * kKeyTiles>(
+          state[r], factor(), [&](int i) -> float& { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; });
+#pragma unroll
+      for (int j = 0; j < kOutTiles; ++j) {
+        o[r / 2][j][r % 2 * 2] *= rescale;
+        o[r / 2][j][r % 2 * 2 + 1] *= rescale;
+      }
+    }
+  }
+
+  TRENCADIS_DEVICE void accumulate(const char* values, const float (&s)[kRowTiles][kKeyTiles][4]) {
+#pragma unroll
+    for (int step = 0; step < Shape::kWarpKeys / 16; ++step) {
+      unsigned a[kRowTiles][4];
+#pragma unroll
+      for (int i = 0; i < kRowTiles; ++i) {
+        // The accumulators of two products side by side are the row operand of the next.
+        const auto& left = s[i][2 * step];
+        const auto& right = s[i][2 * step + 1];
+        a[i][0] = ptx::pack<Tag>(left[0], left[1]);
+        a[i][1] = ptx::pack<Tag>(left[2], left[3]);
+        a[i][2] = ptx::pack<Tag>(right[0], right[1]);
+        a[i][3] = ptx::pack<Tag>(right[2], right[3]);
+      }
+#pragma unroll
+      for (int part = 0; part < kOutTiles / 2; ++part) {
+        unsigned b[4];
+        tile::load_values<typename Shape::ValueTile>(b, values, warp_key() + 16 * step, part);
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) {
+          ptx::mma_16x8x16<Tag>(o[i][2 * part], a[i], b[0], b[1]);
+          ptx::mma_16x8x16<Tag>(o[i][2 * part + 1], a[i], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  // --- what only some variants pay for -----------------------------------------------------------
+
+  /// A value that no row gives weight to may be garbage, and 0 * NaN is NaN.
+  TRENCADIS_DEVICE void clear_unseen_values(char* values,
+                                            const float (&s)[kRowTiles][kKeyTiles][4]) const {
+    auto* seen = reinterpret_cast<int*>(launch_.shared + Shape::kSeenKeys);
+    for (int i = ptx::thread_index(); i < Shape::kTokens; i += Shape::kThreads) seen[i] = 0;
+    ptx::sync_cta();
+#pragma unroll
+    for (int j = 0; j < kKeyTiles; ++j) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        bool any = false;
+#pragma unroll
+        for (int r = 0; r < kThreadRows; ++r) any |= s[r / 2][j][r % 2 * 2 + c] != 0.0f;
+        if (any) seen[warp_key() + thread_column(j, c)] = 1;
+      }
+    }
+    ptx::sync_cta();
+    using Values = typename Shape::ValueTile;
+    for (int i = ptx::thread_index(); i < Shape::kTokens * Values::kChunks; i += Shape::kThreads) {
+      const int token = i / Values::kChunks;
+      if (seen[token] == 0)
+        ptx::store_shared_16(values + Values::offset(token, i % Values::kChunks), ptx::Bytes16{});
+    }
+    ptx::sync_cta();
+  }
+
+  const Launch<Config>& launch_;
+  const Block& block_;
+  RowEntry rows_[kThreadRows];
+  int first_position_ = 0;  // of the block's first and last row, on the axis of the keys
+  int last_position_ = 0;
+};
+
+}  // namespace trencadis::collective

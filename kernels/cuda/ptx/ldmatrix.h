@@ -1,0 +1,43 @@
+// Matrices of 8 x 8 16-bit elements, from shared memory to the fragments of mma.h.
+//
+// Lane 8 m + i passes the address of row i of matrix m: 16 bytes, 16-byte aligned. Lane l receives
+// of matrix m, in r[m], the elements (l / 4, 2 (l % 4)) and the one to its right, the left one in
+// the low half; transposed: (2 (l % 4), l / 4) and the one below it. The two-matrix forms use the
+// addresses of lanes 0 .. 15, but on sm_75 all 32 must be valid.
+#pragma once
+
+#include "contract/units.h"
+#include "cuda/ptx/memory.h"
+#include "cuda/ptx/thread.h"
+
+namespace trencadis::ptx {
+
+TRENCADIS_DEVICE void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(shared_row))
+               : "memory");
+}
+
+TRENCADIS_DEVICE void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(shared_row))
+               : "memory");
+}
+
+TRENCADIS_DEVICE void load_matrix_x2(unsigned (&r)[2], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(shared_address(shared_row))
+               : "memory");
+}
+
+TRENCADIS_DEVICE void load_matrix_x2_transposed(unsigned (&r)[2], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(shared_address(shared_row))
+               : "memory");
+}
+
+}  // namespace trencadis::ptx

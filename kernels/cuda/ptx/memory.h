@@ -1,0 +1,67 @@
+// Memory in pieces of 16 bytes, the widest access of one thread. Every address is 16-byte aligned.
+//
+// The accesses are volatile: a load must not rise above the wait for the kernel that wrote the
+// data.
+#pragma once
+
+#include "contract/units.h"
+#include "cuda/ptx/thread.h"
+
+namespace trencadis::ptx {
+
+struct alignas(16) Bytes16 {
+  unsigned w[4];
+};
+
+/// The dynamic shared memory of the CTA, 128-byte aligned: a line of all 32 banks.
+TRENCADIS_DEVICE char* dynamic_shared() {
+  extern __shared__ __align__(128) char trencadis_dynamic_shared[];
+  return trencadis_dynamic_shared;
+}
+
+/// The address in the window of shared memory, which is what instructions on it take.
+TRENCADIS_DEVICE unsigned shared_address(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+/// For data that nobody writes while the kernel runs and that is read once: it leaves L1 alone.
+TRENCADIS_DEVICE Bytes16 load_global_16(const void* global) {
+  Bytes16 result;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(result.w[0]), "=r"(result.w[1]), "=r"(result.w[2]), "=r"(result.w[3])
+               : "l"(__cvta_generic_to_global(global)));
+  return result;
+}
+
+/// For data that this kernel may write.
+TRENCADIS_DEVICE Bytes16 load_global_16_written(const void* global) {
+  Bytes16 result;
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(result.w[0]), "=r"(result.w[1]), "=r"(result.w[2]), "=r"(result.w[3])
+               : "l"(__cvta_generic_to_global(global))
+               : "memory");
+  return result;
+}
+
+TRENCADIS_DEVICE void store_global_16(void* global, const Bytes16& value) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),
+               "r"(value.w[0]), "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
+               : "memory");
+}
+
+TRENCADIS_DEVICE Bytes16 load_shared_16(const void* shared) {
+  Bytes16 result;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(result.w[0]), "=r"(result.w[1]), "=r"(result.w[2]), "=r"(result.w[3])
+               : "r"(shared_address(shared))
+               : "memory");
+  return result;
+}
+
+TRENCADIS_DEVICE void store_shared_16(void* shared, const Bytes16& value) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(shared)),
+               "r"(value.w[0]), "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
+               : "memory");
+}
+
+}  // namespace trencadis::ptx

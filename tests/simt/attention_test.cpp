@@ -1,0 +1,194 @@
+// The CUDA kernels against attention by its definition in float64, without a GPU.
+#include <gtest/gtest.h>
+
+#include "simt/run_emulated.h"
+#include "support/compare.h"
+#include "support/problem.h"
+
+namespace trencadis::testing {
+namespace {
+
+using collective::Tile;
+using ptx::BFloat;
+using ptx::Half;
+using simt::run_emulated;
+
+/// What the planner chooses on a card with room for every tile.
+using AllClasses = collective::TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 128>, Tile<64, 128>,
+                                           Tile<128, 128>>;
+using OneRow = collective::TileClasses<Tile<1, 64>>;
+
+struct NoParams {
+  static NoParams load(const contract::VariantArgs&) { return {}; }
+};
+
+template <class ElementTag, int kQk, int kVo = kQk>
+struct Plain {
+  static constexpr int kHeadDimQk = kQk, kHeadDimVo = kVo;
+  using Element = ElementTag;
+  using Output = ElementTag;
+  static constexpr bool kUseSoftmax = true;
+  static constexpr int kWarps = 4;
+  static constexpr int kStages = 2;
+  using TileClasses = AllClasses;
+  using Functor = variant::Chain<>;
+  using Params = NoParams;
+};
+
+ProblemBuilder builder(DType dtype, int dim) {
+  ProblemBuilder b;
+  b.heads(4, 2).dims(dim).dtype(dtype).page_size(16);
+  return b;
+}
+
+/// Requests that meet every class of AllClasses for groups of 1 and 2, among them empty ones.
+std::vector<Lengths> mixed_lengths() {
+  return {{1, 300}, {1, 1}, {0, 5}, {1, 0}, {7, 133}, {20, 64}, {40, 41}, {90, 200}, {3, 2}};
+}
+
+TEST(SimtAttention, DecodeIsSplitAndMerged) {
+  const Problem p =
+      builder(DType::bf16, 64).lengths({{1, 900}, {1, 1}, {1, 64}, {1, 0}, {1, 129}}).build();
+  for (const int ctas : {1, 3, 16})
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p, ctas), p)) << ctas;
+}
+
+TEST(SimtAttention, EveryClassInOneLaunch) {
+  for (const bool causal : {false, true}) {
+    ProblemBuilder b = builder(DType::f16, 64).lengths(mixed_lengths());
+    if (causal) b.causal();
+    const Problem p = b.build();
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<Half, 64>>(p), p)) << causal;
+  }
+}
+
+TEST(SimtAttention, TheOrderOfThreadsChangesNoBit) {
+  const Problem p = builder(DType::bf16, 64).causal().lengths(mixed_lengths()).build();
+  const Output first = run_emulated<Plain<BFloat, 64>>(p, 3, 1);
+  for (std::uint64_t seed = 2; seed < 6; ++seed)
+    EXPECT_TRUE(same_bits(first, run_emulated<Plain<BFloat, 64>>(p, 3, seed))) << seed;
+}
+
+template <class Config>
+class Dims : public ::testing::Test {};
+struct Plain256 : Plain<BFloat, 256> {  // 128 rows by 128 tokens have no room
+  using TileClasses =
+      collective::TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 64>, Tile<64, 64>, Tile<128, 64>>;
+};
+using DimConfigs = ::testing::Types<Plain<BFloat, 16>, Plain<Half, 24>, Plain<Half, 40>,
+                                    Plain<BFloat, 80>, Plain<BFloat, 96>, Plain<Half, 128>,
+                                    Plain<BFloat, 192, 128>, Plain<Half, 72, 136>, Plain256>;
+TYPED_TEST_SUITE(Dims, DimConfigs);
+
+TYPED_TEST(Dims, H2AreRightForEveryClass) {
+  const bool half = std::is_same_v<typename TypeParam::Element, Half>;
+  ProblemBuilder b;
+  b.heads(2, 1).dims(TypeParam::kHeadDimQk, TypeParam::kHeadDimVo).page_size(5).causal();
+  b.dtype(half ? DType::f16 : DType::bf16).lengths({{1, 90}, {6, 40}, {20, 70}, {70, 75}});
+  const Problem p = b.build();
+  EXPECT_TRUE(close_to_reference(run_emulated<TypeParam>(p), p));
+}
+
+TEST(SimtAttention, A3EveryPageSizeLayoutAndPool) {
+  for (const std::int64_t page : {1, 2, 3, 8, 16, 24, 64, 128, 1024}) {
+    for (const KvLayout layout : {KvLayout::nhd, KvLayout::hnd}) {
+      const Problem p = builder(DType::bf16, 64)
+                            .page_size(page)
+                            .layout(layout)
+                            .pool(page % 2 == 0 ? PoolStyle::layered : PoolStyle::separate)
+                            .lengths({{1, 150}, {9, 33}, {2, 128}})
+                            .causal()
+                            .build();
+      EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << page;
+    }
+  }
+  const Problem ragged =
+      builder(DType::bf16, 64).ragged().lengths({{1, 150}, {9, 33}, {2, 128}}).build();
+  EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(ragged), ragged));
+}
+
+TEST(SimtAttention, H1EveryGroupSize) {
+  for (const int group : {1, 2, 3, 5, 7, 8, 9, 16, 40}) {
+    ProblemBuilder b;
+    b.heads(2 * group, 2).dims(64).dtype(DType::bf16).page_size(16).causal();
+    const Problem p = b.lengths({{1, 200}, {5, 77}, {17, 17}}).build();
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << group;
+  }
+}
+
+TEST(SimtAttention, WindowsOnBothSides) {
+  for (const auto& [left, right] : {std::pair{0, 0}, {5, 0}, {40, 3}, {-1, 10}, {100, -1}}) {
+    const Problem p = builder(DType::bf16, 64)
+                          .variant(variants::softmax({.window_left = left, .window_right = right}))
+                          .lengths(mixed_lengths())
+                          .build();
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << left << ' ' << right;
+  }
+}
+
+TEST(SimtAttention, ScalesOfEverySign) {
+  for (const double scale : {-0.3, 1e-30, 2.0}) {
+    const Problem p =
+        builder(DType::bf16, 64).sm_scale(scale).lengths(mixed_lengths()).causal().build();
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << scale;
+  }
+}
+
+TEST(SimtAttention, E3LargeLogits) {
+  for (const double key : {-48.0, 48.0}) {
+    Problem p = builder(DType::bf16, 128).lengths({{1, 1}, {1, 2}, {20, 2}}).build();
+    set_queries(p, 40);
+    set_keys(p, [&](std::int64_t, std::int64_t) { return key; });
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 128>>(p), p));
+  }
+}
+
+TEST(SimtAttention, SinksJoinOnce) {
+  const Problem p = builder(DType::bf16, 64)
+                        .variant(variants::softmax({.causal = true, .sinks = true}))
+                        .lengths(mixed_lengths())
+                        .build();
+  for (const int ctas : {1, 7})
+    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p, ctas), p));
+}
+
+TEST(SimtAttention, LseInBaseTwo) {
+  const Problem p =
+      builder(DType::bf16, 64).lse_base(LseBase::two).lengths(mixed_lengths()).causal().build();
+  EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p));
+}
+
+struct Float32 : Plain<float, 64> {
+  using TileClasses = OneRow;
+};
+
+TEST(SimtAttention, Float32OnCudaCores) {
+  ProblemBuilder b = builder(DType::f32, 64).causal();
+  const Problem p = b.lengths({{1, 300}, {9, 70}, {1, 0}}).build();
+  DeviceLimits device = simt::device_of(3);
+  device.max_query_tile = 1;
+  EXPECT_TRUE(close_to_reference(run_emulated<Float32>(p, device), p));
+}
+
+TEST(SimtAttention, RowsAtAddressesOfTheirOwn) {
+  // A head of 64 in rows of 68 elements: no row but the first of a page begins at 16 bytes.
+  Problem p = builder(DType::bf16, 64).page_size(4).lengths({{1, 100}, {9, 33}}).build();
+  HostTensor k(DType::bf16, {40, 4, 2, 68}), v(DType::bf16, {40, 4, 2, 68}),
+      q(DType::bf16, {10, 4, 67});
+  const auto move = [](TensorView& from, HostTensor& into) {
+    const TensorView to =
+        into.whole().slice(into.whole().rank() - 1, 0, 64).slice(0, 0, from.size(0));
+    const std::vector<double> values = to_doubles(from);
+    auto next = values.begin();
+    fill(to, [&] { return *next++; });
+    from = to;
+  };
+  ASSERT_LE(p.k.size(0), 40);
+  move(p.k, k);
+  move(p.v, v);
+  move(p.q, q);
+  EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p));
+}
+
+}  // namespace
+}  // namespace trencadis::testing

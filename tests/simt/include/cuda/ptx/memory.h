@@ -1,0 +1,55 @@
+// The emulation of kernels/cuda/ptx/memory.h.
+#pragma once
+
+#include <cstring>
+
+#include "contract/units.h"
+#include "cuda/ptx/thread.h"
+#include "simt/emulator.h"
+
+namespace trencadis::ptx {
+
+struct alignas(16) Bytes16 {
+  unsigned w[4];
+};
+
+inline char* dynamic_shared() {
+  return simt::dynamic_shared();
+}
+
+inline unsigned shared_address(const void* shared) {
+  return static_cast<unsigned>(static_cast<const char*>(shared) - simt::dynamic_shared());
+}
+
+inline Bytes16 load_global_16(const void* global) {
+  simt::check_aligned("load_global_16", global);
+  Bytes16 result;
+  std::memcpy(&result, global, sizeof result);
+  return result;
+}
+
+inline Bytes16 load_global_16_written(const void* global) {
+  simt::check_aligned("load_global_16_written", global);
+  Bytes16 result;
+  std::memcpy(&result, global, sizeof result);
+  return result;
+}
+
+inline void store_global_16(void* global, const Bytes16& value) {
+  simt::check_aligned("store_global_16", global);
+  std::memcpy(global, &value, sizeof value);
+}
+
+inline Bytes16 load_shared_16(const void* shared) {
+  simt::shared_offset("load_shared_16", shared);
+  Bytes16 result;
+  std::memcpy(&result, shared, sizeof result);
+  return result;
+}
+
+inline void store_shared_16(void* shared, const Bytes16& value) {
+  simt::shared_offset("store_shared_16", shared);
+  std::memcpy(shared, &value, sizeof value);
+}
+
+}  // namespace trencadis::ptx

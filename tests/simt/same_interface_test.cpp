@@ -1,0 +1,32 @@
+// The kernel with every function of the PTX room, which device compilers see in tests/codegen, is
+// host code against the emulation: both have the same names and take the same arguments.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "simt/launch.h"
+
+#define __global__
+#define BFLOAT_EVERYWHERE
+#include "codegen/device_ptx.cu"
+#undef __global__
+
+namespace trencadis {
+namespace {
+
+TEST(SameInterface, TheKernelOfEveryInstructionRuns) {
+  constexpr int kCtas = 3;
+  alignas(16) std::array<char, 64 * 16> in{};
+  alignas(16) std::array<char, 64 * 16> out{};
+  std::array<int, 3> counters = {0, 0, 42};
+  simt::launch({.ctas = kCtas, .threads = 64, .shared_bytes = 1024, .seed = 1},
+               [&] { ptx::use_every_instruction(in.data(), out.data(), counters.data()); });
+  EXPECT_EQ(counters[0], kCtas * 64);
+  EXPECT_EQ(counters[1], 42);
+  EXPECT_EQ(simt::statistics().mma, kCtas * 2u * 2u);
+  EXPECT_EQ(simt::statistics().copies, kCtas * 64u);
+}
+
+}  // namespace
+}  // namespace trencadis
