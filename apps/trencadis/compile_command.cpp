@@ -117,7 +117,7 @@ void add_compile_command(CLI::App& app) {
   auto* source =
       command.add_option("--source", o->source, "C++ file that defines the spec's functor")
           ->type_name("FILE");
-  command.add_option("--arch", o->arch, "what to compile for: host")
+  command.add_option("--arch", o->arch, "what to compile for: host, sm_80, sm_90a, ...")
       ->capture_default_str()
       ->type_name("ARCH");
   command.add_flag("--stock", o->stock, "the stock variants, in place of --spec")

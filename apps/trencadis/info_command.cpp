@@ -41,6 +41,21 @@ std::string describe(const DeviceLimits& device) {
                      device.num_ctas, device.read_gbps, device.matmul_tflops);
 }
 
+std::string describe(const CudaDeviceInfo& device) {
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format("device {}: {}, compute capability {}.{}, {:.1f} GiB", device.ordinal,
+                     device.name, device.compute_capability_major, device.compute_capability_minor,
+                     static_cast<double>(device.memory_bytes) / kGiB);
+}
+
+void print_cuda_driver() {
+  const CudaDriverInfo driver = cuda_driver();
+  fmt::print("\ncuda driver\n");
+  if (!driver.version.empty()) fmt::print("  {} at {}\n", driver.version, driver.path);
+  if (!driver.available) fmt::print("  not available: {}\n", driver.reason);
+  for (const CudaDeviceInfo& device : driver.devices) fmt::print("  {}\n", describe(device));
+}
+
 void print() {
   fmt::print("trencadis {}\n\nbackends\n", TRENCADIS_VERSION_STRING);
   for (const BackendInfo& backend : backends()) {
@@ -54,6 +69,7 @@ void print() {
     fmt::print("  {:<10} {}\n", compiler.name,
                compiler.available ? fmt::format("{} at {}", compiler.version, compiler.path)
                                   : "not available: " + compiler.reason);
+  print_cuda_driver();
   const CacheSummary cache = summarise_cache();
   fmt::print("\nkernel cache\n  {}\n",
              cache.problem.empty()
@@ -67,6 +83,21 @@ ordered_json to_json(const DeviceLimits& device) {
           {"num_ctas", device.num_ctas},
           {"read_gbps", device.read_gbps},
           {"matmul_tflops", device.matmul_tflops}};
+}
+
+ordered_json to_json(const CudaDriverInfo& driver) {
+  ordered_json devices = ordered_json::array();
+  for (const CudaDeviceInfo& device : driver.devices)
+    devices.push_back({{"ordinal", device.ordinal},
+                       {"name", device.name},
+                       {"compute_capability", fmt::format("{}.{}", device.compute_capability_major,
+                                                          device.compute_capability_minor)},
+                       {"memory_bytes", device.memory_bytes}});
+  return {{"available", driver.available},
+          {"path", driver.path},
+          {"version", driver.version},
+          {"reason", driver.reason},
+          {"devices", devices}};
 }
 
 void print_json() {
@@ -88,6 +119,7 @@ void print_json() {
                                  {"path", compiler.path},
                                  {"version", compiler.version},
                                  {"reason", compiler.reason}});
+  info["cuda_driver"] = to_json(cuda_driver());
   const CacheSummary cache = summarise_cache();
   info["cache"] = {{"directory", cache.directory},
                    {"kernels", cache.kernels},

@@ -67,12 +67,15 @@ class Attention {
   Attention(Attention&&) noexcept;
   Attention& operator=(Attention&&) noexcept;
 
-  /// Validates and schedules. On error the previous plan stays in force. Throws
-  /// Error(invalid_argument | out_of_capacity).
-  void plan(const PlanInput& input);
+  /// Validates and schedules. On error the previous plan stays in force. On CUDA the plan is copied
+  /// in the order of `stream`, which the runs that follow are ordered behind; with limits set, a
+  /// graph that captured run() executes it. Throws Error(invalid_argument | out_of_capacity), and
+  /// Error(device) where the copy fails.
+  void plan(const PlanInput& input, void* stream = nullptr);
 
   /// The common case: a page table in CSR form. Spans are borrowed until the last run of the plan.
-  void plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indices, IndexSpan kv_lens);
+  void plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indices, IndexSpan kv_lens,
+            void* stream = nullptr);
 
   /// Executes the current plan. Throws Error(invalid_argument | type_mismatch) before anything is
   /// written, naming the tensor.

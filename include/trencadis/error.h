@@ -14,6 +14,7 @@ enum class ErrorKind {
   not_supported,     // no backend here can run it; the text says why and what is supported
   out_of_capacity,   // a limit, a workspace or a pool is too small; the text gives both numbers
   compile_failed,    // run-time compilation failed; the text holds the compiler's first error
+  device,            // a call into a device's driver failed; the text names it and its status
   io,                // a file or directory could not be read or written
   internal,          // a broken invariant of the engine itself; please report it
 };

@@ -30,7 +30,29 @@ struct CompilerInfo {
   std::string reason;
 };
 
+/// The host's C++ compiler ($TRENCADIS_CXX, else the usual names) and NVRTC ($TRENCADIS_LIBNVRTC,
+/// else where the dynamic linker looks, in toolkits and in Python's packages), available or not.
 std::vector<CompilerInfo> compilers();
+
+struct CudaDeviceInfo {
+  int ordinal = 0;
+  std::string name;
+  int compute_capability_major = 0;
+  int compute_capability_minor = 0;
+  std::int64_t memory_bytes = 0;
+};
+
+struct CudaDriverInfo {
+  bool available = false;  // a driver that is new enough, with a device
+  std::string path;        // of libcuda; empty where none was found
+  std::string version;     // "13.0"; empty where none was found
+  std::string reason;      // why it is not available; empty where it is
+  std::vector<CudaDeviceInfo> devices;
+};
+
+/// NVIDIA's driver, which is opened when first asked for: $TRENCADIS_LIBCUDA where it is set, else
+/// libcuda.so.1 where the dynamic linker looks. Does not throw for what it finds or misses.
+CudaDriverInfo cuda_driver();
 
 /// "" where the backend can run the spec with these heads, else why not, in words.
 std::string can_implement(const AttentionSpec& spec, const AttentionConfig& config,
@@ -49,7 +71,8 @@ struct CompiledKernel {
   double seconds = 0.0;  // compile time; 0 where it came from the cache
 };
 
-/// Compiles the kernels of a spec into the cache. arch: "host", later "sm_90a", ...
+/// Compiles the kernels of a spec into the cache. arch: "host", or a CUDA architecture as in
+/// "sm_90a", which needs NVRTC and no device.
 /// Throws Error(compile_failed | not_supported | io).
 CompiledKernel compile(const AttentionSpec& spec, const std::string& arch = "host");
 

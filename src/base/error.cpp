@@ -14,6 +14,8 @@ std::string_view to_string(ErrorKind kind) noexcept {
       return "out of capacity";
     case ErrorKind::compile_failed:
       return "compile failed";
+    case ErrorKind::device:
+      return "device";
     case ErrorKind::io:
       return "io";
     case ErrorKind::internal:

@@ -1,82 +1,12 @@
 #include "codegen/host_source.h"
 
-#include <trencadis/spec_text.h>
-
-#include <algorithm>
-#include <iterator>
-#include <string>
-
-#include "base/check.h"
+#include "codegen/source_text.h"
 #include "codegen/validate.h"
 #include "contract/params.h"
 #include "cpu/variant_ops.h"
 
 namespace trencadis::codegen {
 namespace {
-
-/// The type of `*p.name` in a hook. 16-bit floats are structs that convert to float.
-std::string_view element_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "float";
-    case DType::f64:
-      return "double";
-    case DType::f16:
-      return "trencadis::variant::Float16";
-    case DType::bf16:
-      return "trencadis::variant::BFloat16";
-    case DType::i32:
-      return "std::int32_t";
-    case DType::i64:
-      return "std::int64_t";
-    case DType::u8:
-      return "std::uint8_t";
-  }
-  base::fail(ErrorKind::internal, "dtype {} has no element type", static_cast<int>(dtype));
-}
-
-/// Text that knows its line, so that what follows a user's source can take its own name back.
-class SourceText {
- public:
-  template <class... Args>
-  void line(fmt::format_string<Args...> text, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), text, std::forward<Args>(args)...);
-    text_ += '\n';
-  }
-
-  /// A user's text under a name of its own: the compiler then says "variant:3: error: ...".
-  void foreign(std::string_view name, std::string_view text) {
-    line("#line 1 \"{}\"", name);
-    text_ += text;
-    if (!text.ends_with('\n')) text_ += '\n';
-    const auto next = std::count(text_.begin(), text_.end(), '\n') + 2;
-    line("#line {} \"generated\"", next);
-  }
-
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-void write_params(SourceText& out, const Variant& variant) {
-  out.line("struct Params {{");
-  for (const ExtraTensor& tensor : variant.tensors)
-    out.line("  const {}* {};", element_type(tensor.dtype), tensor.name);
-  for (const ExtraScalar& scalar : variant.scalars) out.line("  float {};", scalar.name);
-  out.line("");
-  out.line(
-      "  static Params load([[maybe_unused]] const trencadis::contract::VariantArgs& args) {{");
-  out.line("    Params p;");
-  for (std::size_t i = 0; i < variant.tensors.size(); ++i)
-    out.line("    p.{} = static_cast<const {}*>(args.tensors[{}]);", variant.tensors[i].name,
-             element_type(variant.tensors[i].dtype), i);
-  for (std::size_t i = 0; i < variant.scalars.size(); ++i)
-    out.line("    p.{} = static_cast<float>(args.scalars[{}]);", variant.scalars[i].name, i);
-  out.line("    return p;");
-  out.line("  }}");
-  out.line("}};");
-}
 
 /// The library's own numbers, baked in: a kernel that is compiled against other headers than the
 /// library was built from must not load.
@@ -86,39 +16,6 @@ void write_agreement(SourceText& out) {
            sizeof(contract::VariantArgs));
   out.line("static_assert(sizeof(trencadis::cpu::TileCoord) == {});", sizeof(cpu::TileCoord));
   out.line("static_assert(sizeof(trencadis::cpu::VariantOps) == {});", sizeof(cpu::VariantOps));
-}
-
-/// What the compiled kernel is called in lists and messages: "cpu_variant_MyBias".
-std::string kernel_name(const Variant& variant) {
-  std::string name = "cpu_variant_";
-  for (char c : variant.functor) {
-    const bool word = ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z');
-    if (word)
-      name += c;
-    else if (name.back() != '_')
-      name += '_';
-  }
-  while (name.back() == '_') name.pop_back();
-  constexpr std::size_t kMaxName = 96;  // it becomes part of file names
-  return name.substr(0, kMaxName);
-}
-
-/// One word of a shell's command line.
-std::string shell_quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      quoted += "'\\''";
-    else
-      quoted += c;
-  }
-  return quoted + "'";
-}
-
-std::string prebuild_command(const Variant& variant) {
-  AttentionSpec spec;
-  spec.variant = variant;
-  return "trencadis compile --arch host --spec " + shell_quoted(to_json(spec));
 }
 
 }  // namespace
@@ -133,10 +30,7 @@ jit::KernelSource host_source(const Variant& variant) {
   out.line("");
   write_agreement(out);
   out.line("");
-  out.line("using namespace trencadis::variant;");
-  out.line("");
-  if (!variant.source.empty()) out.foreign("variant", variant.source);
-  out.line("");
+  write_variant_source(out, variant);
   out.line("namespace trencadis_generated {{");
   out.line("");
   write_params(out, variant);
@@ -151,20 +45,14 @@ jit::KernelSource host_source(const Variant& variant) {
       "    trencadis::cpu::make_variant_ops<trencadis_generated::Functor, "
       "trencadis_generated::Params>();");
 
-  return {.name = kernel_name(variant),
+  AttentionSpec spec;
+  spec.variant = variant;
+  return {.name = kernel_name("cpu_variant", variant),
           .language = jit::Language::host_cpp,
           .text = out.take(),
           .symbols = {cpu::kVariantSymbol},
           .abi = cpu::kVariantAbi,
-          .prebuild_command = prebuild_command(variant)};
-}
-
-jit::KernelSource kernel_source(const AttentionSpec& spec, std::string_view arch) {
-  if (arch != "host")
-    base::fail(ErrorKind::not_supported,
-               "arch is '{}', expected 'host': this build generates no other kernels", arch);
-  validate(spec);
-  return host_source(spec.variant);
+          .prebuild_command = prebuild_command(spec, "host")};
 }
 
 }  // namespace trencadis::codegen

@@ -1,9 +1,7 @@
 // The text that is compiled for a variant. Deterministic: equal variants give equal bytes.
 #pragma once
 
-#include <trencadis/attention_spec.h>
-
-#include <string_view>
+#include <trencadis/variant.h>
 
 #include "jit/kernel_source.h"
 
@@ -13,9 +11,5 @@ namespace trencadis::codegen {
 /// and the names and types of what it reads, and on nothing else: head dims, dtypes, scalar values
 /// and bounds are arguments, and share one compiled kernel. Throws as validate().
 jit::KernelSource host_source(const Variant& variant);
-
-/// The kernel of a spec for an architecture: "host". Throws Error(not_supported) that lists the
-/// known ones, and as validate().
-jit::KernelSource kernel_source(const AttentionSpec& spec, std::string_view arch);
 
 }  // namespace trencadis::codegen

@@ -11,6 +11,7 @@
 #include "engine/run_arguments.h"
 #include "engine/stock_arguments.h"
 #include "engine/validate.h"
+#include "planner/plan_image.h"
 #include "planner/plan_impl.h"
 #include "planner/planner.h"
 #include "planner/workspace.h"
@@ -59,45 +60,36 @@ contract::AttentionParams constant_params(const AttentionSpec& spec,
   return params;
 }
 
-/// Memory for partial states: the caller's, or the engine's own, which grows where no limits are
-/// set.
+/// Memory for plans and partial states: the caller's, or the executor's own, which grows where no
+/// limits are set.
 class Workspace {
  public:
-  explicit Workspace(const TensorView& given) : given_(given) {}
-
-  bool is_given() const { return given_.defined(); }
-
-  void check_device(Device device) const {
-    if (is_given() && given_.device() != device)
+  Workspace(const TensorView& given, engine::Executor& executor, Device device)
+      : given_(given), executor_(executor) {
+    if (given_.defined() && given_.device() != device)
       fail(ErrorKind::type_mismatch, "workspace is {}, expected a tensor on {}", given_,
            to_string(device));
+    if (given_.defined()) data_ = given_.data_as<std::byte>();
   }
 
   /// At least `bytes`. Throws Error(out_of_capacity) where the caller's is smaller.
   void require(std::int64_t bytes) {
-    if (is_given()) {
-      if (given_.num_elements() < bytes)
-        fail(ErrorKind::out_of_capacity,
-             "workspace is too small: {} bytes are needed, {} are available; "
-             "Attention::workspace_bytes(spec, config) says what suffices for the limits",
-             bytes, given_.num_elements());
-      return;
+    if (!given_.defined()) {
+      data_ = executor_.reserve(bytes);
+    } else if (given_.num_elements() < bytes) {
+      fail(ErrorKind::out_of_capacity,
+           "workspace is too small: {} bytes are needed, {} are available; "
+           "Attention::workspace_bytes(spec, config) says what suffices for the limits",
+           bytes, given_.num_elements());
     }
-    if (static_cast<std::int64_t>(own_.size() * sizeof(Line)) >= bytes) return;
-    own_.resize(static_cast<std::size_t>((bytes + kLine - 1) / kLine));
   }
 
-  std::byte* data() {
-    return is_given() ? given_.data_as<std::byte>() : reinterpret_cast<std::byte*>(own_.data());
-  }
+  std::byte* data() const { return data_; }
 
  private:
-  static constexpr std::int64_t kLine = 64;
-  struct alignas(kLine) Line {
-    std::byte bytes[kLine];
-  };
   TensorView given_;
-  std::vector<Line> own_;
+  engine::Executor& executor_;
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace
@@ -109,12 +101,11 @@ struct Attention::Impl {
         chosen(engine::choose_backend(spec, config)),
         executor(chosen.backend->prepare(spec, config)),
         planner(spec, config.heads, executor->limits(), config.plan),
-        workspace(config.workspace),
+        workspace(config.workspace, *executor, device()),
         params(constant_params(spec, config)),
         stock_arguments(spec, config.heads) {
-    workspace.check_device(device());
     if (!has_limits(config.limits)) return;
-    layout = planner::workspace_bound(planner.config(), config.limits, config.page_size);
+    layout = planner::workspace_bound(planner.config(), config.limits, config.page_size, travels());
     workspace.require(layout.total_bytes);
   }
 
@@ -124,10 +115,15 @@ struct Attention::Impl {
     return {DeviceKind::cpu, 0};
   }
 
-  void plan(const PlanInput& input);
+  planner::Travels travels() const {
+    return executor->copies_plans() ? planner::Travels::yes : planner::Travels::no;
+  }
+
+  void plan(const PlanInput& input, void* stream);
   planner::WorkspaceLayout accept(const PlanInput& input, const Plan& next,
                                   engine::PlanFacts& facts);
-  void point_at_plan(const Plan& plan);
+  contract::AttentionParams params_of(const Plan& plan,
+                                      const planner::WorkspaceLayout& plan_layout) const;
 
   AttentionSpec spec;
   AttentionConfig config;
@@ -149,20 +145,23 @@ struct Attention::Impl {
   PlanInput table;
 };
 
-void Attention::Impl::plan(const PlanInput& input) {
+void Attention::Impl::plan(const PlanInput& input, void* stream) {
   check(input.kv.block_cols == config.page_size,
         "kv.block_cols is {}, expected page_size = {} as the config says", input.kv.block_cols,
         config.page_size);
+  executor->check_stream(stream);
   Plan& next = plans[1 - current];
   planner.plan(input, config.limits, next);
   engine::PlanFacts next_facts;
   const planner::WorkspaceLayout next_layout = accept(input, next, next_facts);
+  const contract::AttentionParams next_params = params_of(next, next_layout);
+  executor->submit(next.impl().buffer.view(), next_params, workspace.data(), stream);
   // Nothing below throws.
   layout = next_layout;
   facts = next_facts;
+  params = next_params;
   current = 1 - current;
   planned = true;
-  point_at_plan(plans[current]);
 }
 
 /// Everything that can still refuse a plan that the planner made.
@@ -170,23 +169,27 @@ planner::WorkspaceLayout Attention::Impl::accept(const PlanInput& input, const P
                                                  engine::PlanFacts& next_facts) {
   next_facts = engine::read_block_table(next.impl().problem, input.kv.indices.empty());
   if (has_limits(config.limits)) {
-    base::ensure(planner::fits(next, layout),
+    if (executor->copies_plans()) planner::check_rows(next.impl().problem, config.limits);
+    base::ensure(planner::fits(next, layout, travels()),
                  "a plan within the limits exceeds the workspace bound");
     return layout;
   }
-  const planner::WorkspaceLayout needed = planner::workspace_of(next);
+  const planner::WorkspaceLayout needed = planner::workspace_of(next, travels());
   workspace.require(needed.total_bytes);
   return needed;
 }
 
-void Attention::Impl::point_at_plan(const Plan& plan) {
+contract::AttentionParams Attention::Impl::params_of(
+    const Plan& plan, const planner::WorkspaceLayout& plan_layout) const {
   const planner::Problem& problem = plan.impl().problem;
-  params.batch = problem.num_requests();
-  params.qo_indptr = problem.qo_indptr();
-  params.kv_lens = problem.kv_lens();
-  params.kv = problem.kv();
-  params.partial_o = reinterpret_cast<float*>(workspace.data() + layout.partial_o_offset);
-  params.partial_lse = reinterpret_cast<float*>(workspace.data() + layout.partial_lse_offset);
+  contract::AttentionParams next = params;
+  next.batch = problem.num_requests();
+  next.qo_indptr = problem.qo_indptr();
+  next.kv_lens = problem.kv_lens();
+  next.kv = problem.kv();
+  next.partial_o = reinterpret_cast<float*>(workspace.data() + plan_layout.partial_o_offset);
+  next.partial_lse = reinterpret_cast<float*>(workspace.data() + plan_layout.partial_lse_offset);
+  return next;
 }
 
 Attention::Attention(const AttentionSpec& spec, const AttentionConfig& config) {
@@ -198,12 +201,12 @@ Attention::~Attention() = default;
 Attention::Attention(Attention&&) noexcept = default;
 Attention& Attention::operator=(Attention&&) noexcept = default;
 
-void Attention::plan(const PlanInput& input) {
-  impl_->plan(input);
+void Attention::plan(const PlanInput& input, void* stream) {
+  impl_->plan(input, stream);
 }
 
 void Attention::plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indices,
-                     IndexSpan kv_lens) {
+                     IndexSpan kv_lens, void* stream) {
   PlanInput& input = impl_->table;
   input.qo_indptr = qo_indptr;
   input.kv_lens = kv_lens;
@@ -211,7 +214,7 @@ void Attention::plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indi
   input.kv.indptr = kv_indptr;
   input.kv.indices = kv_indices;
   input.kv.kv_lens = kv_lens;
-  impl_->plan(input);
+  impl_->plan(input, stream);
 }
 
 void Attention::run(const RunArgs& args) {
@@ -249,9 +252,12 @@ std::string Attention::explain() const {
 std::int64_t Attention::workspace_bytes(const AttentionSpec& spec, const AttentionConfig& config) {
   engine::validate(spec, config);
   const engine::RegisteredBackend& chosen = engine::choose_backend(spec, config);
-  const DeviceLimits device = chosen.backend->device_limits(config);
+  const DeviceLimits device = chosen.backend->device_limits(spec, config);
   const planner::Planner planner(spec, config.heads, device, config.plan);
-  return planner::workspace_bound(planner.config(), config.limits, config.page_size).total_bytes;
+  const auto travels =
+      chosen.kind == BackendKind::cuda ? planner::Travels::yes : planner::Travels::no;
+  return planner::workspace_bound(planner.config(), config.limits, config.page_size, travels)
+      .total_bytes;
 }
 
 }  // namespace trencadis

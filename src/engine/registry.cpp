@@ -5,6 +5,7 @@
 #include <array>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #include "backends/reference/reference_backend.h"
 #include "base/check.h"
 
@@ -35,11 +36,12 @@ BackendKind parse_backend(std::string_view name) {
 namespace engine {
 namespace {
 
-constexpr const char* kNoCuda = "this build has no CUDA backend; --backend cpu runs everywhere";
+constexpr const char* kUnproven =
+    "it is not chosen by itself yet: its kernels have been run in emulation only; ask for cuda";
+constexpr const char* kOracle = "it is an oracle, and slow";
 
 std::string reason_against(const RegisteredBackend& entry, const AttentionSpec& spec,
                            const AttentionConfig& config) {
-  if (entry.backend == nullptr) return entry.absent_reason;
   if (BackendInfo info = entry.backend->info(); !info.available) return info.reason;
   return entry.backend->can_implement(spec, config);
 }
@@ -47,12 +49,13 @@ std::string reason_against(const RegisteredBackend& entry, const AttentionSpec& 
 }  // namespace
 
 std::span<const RegisteredBackend> registered_backends() {
+  static const std::unique_ptr<Backend> cuda = make_cuda_backend();
   static const std::unique_ptr<Backend> cpu = make_cpu_backend();
   static const std::unique_ptr<Backend> reference = make_reference_backend();
   static const std::array<RegisteredBackend, 3> all{{
-      {BackendKind::cuda, nullptr, kNoCuda},
+      {BackendKind::cuda, cuda.get(), kUnproven},
       {BackendKind::cpu, cpu.get(), ""},
-      {BackendKind::reference, reference.get(), ""},
+      {BackendKind::reference, reference.get(), kOracle},
   }};
   return all;
 }
@@ -60,12 +63,11 @@ std::span<const RegisteredBackend> registered_backends() {
 const RegisteredBackend& choose_backend(const AttentionSpec& spec, const AttentionConfig& config) {
   std::string reasons;
   for (const RegisteredBackend& entry : registered_backends()) {
-    const bool wanted =
-        config.backend == entry.kind ||
-        // The oracle is slow; it runs only where it is asked for.
-        (config.backend == BackendKind::automatic && entry.kind != BackendKind::reference);
-    if (!wanted) continue;
-    const std::string reason = reason_against(entry, spec, config);
+    const bool asked = config.backend == entry.kind;
+    if (!asked && config.backend != BackendKind::automatic) continue;
+    const std::string reason = asked || *entry.unchosen_reason == 0
+                                   ? reason_against(entry, spec, config)
+                                   : entry.unchosen_reason;
     if (reason.empty()) return entry;
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", to_string(entry.kind), reason);
   }
@@ -77,15 +79,7 @@ const RegisteredBackend& choose_backend(const AttentionSpec& spec, const Attenti
 std::vector<BackendInfo> backends() {
   std::vector<BackendInfo> infos;
   for (const engine::RegisteredBackend& entry : engine::registered_backends()) {
-    if (entry.backend != nullptr) {
-      infos.push_back(entry.backend->info());
-      continue;
-    }
-    BackendInfo info;
-    info.kind = entry.kind;
-    info.name = to_string(entry.kind);
-    info.reason = entry.absent_reason;
-    infos.push_back(std::move(info));
+    infos.push_back(entry.backend->info());
   }
   return infos;
 }

@@ -9,8 +9,9 @@ namespace trencadis::engine {
 
 struct RegisteredBackend {
   BackendKind kind;
-  Backend* backend;  // null: not in this build
-  const char* absent_reason;
+  Backend* backend;
+  /// Why it runs only where it is asked for by name; "": it may be chosen.
+  const char* unchosen_reason;
 };
 
 /// CUDA, CPU, reference. Built on first use, never torn down.

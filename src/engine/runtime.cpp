@@ -2,7 +2,13 @@
 #include <trencadis/runtime.h>
 
 #include "backends/cpu/variant_registry.h"
+#include "backends/cuda/driver.h"
+#include "backends/cuda/kernel_policy.h"
+#include "base/check.h"
+#include "codegen/cuda_architecture.h"
 #include "codegen/host_source.h"
+#include "codegen/validate.h"
+#include "jit/artifact_cache.h"
 #include "jit/content_key.h"
 #include "jit/disk_cache.h"
 #include "jit/host_compiler.h"
@@ -34,6 +40,26 @@ std::vector<CacheEntry> to_public(const std::vector<jit::EntryInfo>& infos) {
   return entries;
 }
 
+jit::KernelSource source_for(const AttentionSpec& spec, const std::string& arch) {
+  codegen::validate(spec);
+  if (arch == "host") return codegen::host_source(spec.variant);
+  const codegen::CudaArchitecture* architecture = codegen::find_cuda_architecture(arch);
+  if (architecture == nullptr)
+    base::fail(ErrorKind::not_supported, "arch is '{}', expected 'host' or one of {}", arch,
+               codegen::cuda_architecture_names());
+  return cuda::kernel_source(spec, *architecture);
+}
+
+/// Of a kernel that was loaded, whatever form its code has.
+template <class Loaded>
+CompiledKernel to_public(const jit::KernelSource& source, const Loaded& kernel) {
+  return {.name = source.name,
+          .key = kernel.key,
+          .path = kernel.path,
+          .from_cache = kernel.from_cache,
+          .seconds = kernel.seconds};
+}
+
 jit::DiskCache disk_cache() {
   return jit::DiskCache(jit::default_cache_directory());
 }
@@ -44,24 +70,39 @@ std::vector<CompilerInfo> compilers() {
   return {to_public(jit::HostCompiler().describe()), to_public(jit::describe_nvrtc())};
 }
 
+CudaDriverInfo cuda_driver() {
+  const cuda::DriverDescription driver = cuda::describe_driver();
+  CudaDriverInfo info{.available = driver.available,
+                      .path = driver.path,
+                      .version = driver.version,
+                      .reason = driver.reason,
+                      .devices = {}};
+  for (const cuda::DeviceDescription& device : driver.devices) {
+    info.devices.push_back({.ordinal = device.ordinal,
+                            .name = device.name,
+                            .compute_capability_major = device.major,
+                            .compute_capability_minor = device.minor,
+                            .memory_bytes = device.memory_bytes});
+  }
+  return info;
+}
+
 CompiledKernel compile(const AttentionSpec& spec, const std::string& arch) {
-  const jit::KernelSource source = codegen::kernel_source(spec, arch);
+  const jit::KernelSource source = source_for(spec, arch);
+  if (source.language == jit::Language::cuda_cpp) {
+    return to_public(source, jit::load_device_kernel(source, arch));
+  }
   if (const auto builtin = cpu::find_builtin_variant(spec.variant)) {
     return {.name = source.name,
             .key = jit::source_key(source),
             .path = builtin->origin(),
             .from_cache = true};
   }
-  const jit::LoadedKernel kernel = jit::load_host_kernel(source);
-  return {.name = source.name,
-          .key = kernel.key,
-          .path = kernel.path,
-          .from_cache = kernel.from_cache,
-          .seconds = kernel.seconds};
+  return to_public(source, jit::load_host_kernel(source));
 }
 
 std::string kernel_source(const AttentionSpec& spec, const std::string& arch) {
-  return codegen::kernel_source(spec, arch).text;
+  return source_for(spec, arch).text;
 }
 
 std::string cache_directory() {

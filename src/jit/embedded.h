@@ -15,4 +15,9 @@ struct EmbeddedFile {
 // compiled at run time on a machine that has the library and not the source tree.
 std::span<const EmbeddedFile> embedded_kernel_headers();
 
+// Those that a kernel for the host, or for a CUDA device, may include: a change of a header of one
+// leaves the compiled kernels of the other valid.
+std::span<const EmbeddedFile> host_kernel_headers();
+std::span<const EmbeddedFile> device_kernel_headers();
+
 }  // namespace trencadis::jit

@@ -8,7 +8,6 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 
@@ -16,6 +15,7 @@
 #include "base/env.h"
 #include "base/files.h"
 #include "jit/process.h"
+#include "jit/work_files.h"
 
 namespace trencadis::jit {
 namespace {
@@ -37,7 +37,6 @@ constexpr std::array kFlags = {"-x",
 constexpr const char* kSourceFile = "kernel.cpp";
 constexpr const char* kArtifactFile = "kernel.so";
 constexpr const char* kDependencyFile = "kernel.d";  // what the source included, as make wants it
-constexpr const char* kHeaderDirectory = "kernels";
 
 // The instruction sets that compilers generate for numeric code. The rest of what Linux lists
 // (mitigations, virtualisation, counters) changes with the kernel and not with the processor.
@@ -142,27 +141,6 @@ CompilerDescription try_compiler(const std::vector<std::string>& command) {
     description.reason = error.what();
   }
   return description;
-}
-
-void write_file(const fs::path& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (!file) base::fail(ErrorKind::io, "cannot write {}", path.string());
-}
-
-void write_sources(const KernelSource& source, const fs::path& directory) {
-  for (const EmbeddedFile& header : source.headers) {
-    const fs::path path = directory / kHeaderDirectory / header.path;
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) {
-      base::fail(ErrorKind::io, "cannot create {}: {}", path.parent_path().string(),
-                 error.message());
-    }
-    write_file(path, header.text);
-  }
-  write_file(directory / kSourceFile, source.text);
 }
 
 Artifact read_artifact(const fs::path& path) {
@@ -321,7 +299,7 @@ std::variant<Artifact, CompileFailure> HostCompiler::compile(const KernelSource&
   }
 
   const fs::path directory(work_directory);
-  write_sources(source, directory);
+  write_sources(source, directory, kSourceFile);
   const ProcessResult result = run_process(arguments, compiler_options(timeout_, work_directory));
   CompileFailure failure;
   std::error_code missing;

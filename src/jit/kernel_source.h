@@ -25,7 +25,8 @@ struct KernelSource {
   /// One translation unit. It includes kernel headers by their path below kernels/:
   /// #include "variant/hooks.h".
   std::string text;
-  /// Symbols (C names) that the kernel exports. Checked when it is loaded.
+  /// Symbols (C names) that the kernel exports. Checked when it is loaded: device code by whoever
+  /// loads it into a context.
   std::vector<std::string> symbols;
   /// Version of what those symbols mean. Part of the content key.
   std::uint32_t abi = 0;
@@ -33,7 +34,7 @@ struct KernelSource {
   /// missing and cannot be compiled.
   std::string prebuild_command;
   /// The headers that `text` may include. All of them are part of the content key.
-  std::span<const EmbeddedFile> headers = embedded_kernel_headers();
+  std::span<const EmbeddedFile> headers = host_kernel_headers();
 };
 
 }  // namespace trencadis::jit

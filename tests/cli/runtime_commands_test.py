@@ -79,6 +79,19 @@ class Compile(RuntimeTest):
         self.assertEqual(self.succeed(*arguments).stdout, text)
         self.assertFalse(self.cache.exists())
 
+    def test_source_for_a_device_needs_none(self):
+        text = self.succeed("compile", "--spec", "causal", "--arch", "sm_90a", "--print-source").stdout
+        for word in ("trencadis_attention", "trencadis_merge", "TileClasses"):
+            self.assertIn(word, text)
+        self.assertFalse(self.cache.exists())
+
+    def test_missing_nvrtc_says_what_was_searched(self):
+        self.environment["TRENCADIS_LIBNVRTC"] = "/nonexistent/libnvrtc.so"
+        self.fail_with(
+            FAILURE, ["no NVRTC", "/nonexistent/libnvrtc.so", "trencadis compile --arch sm_90a --spec"],
+            "compile", "--spec", "causal", "--arch", "sm_90a",
+        )  # fmt: skip
+
     def test_spec_may_be_a_file(self):
         inline = self.succeed("compile", "--spec", "causal,alibi", "--json").stdout
         for name, text in (("a.json", '{"causal": true, "alibi": true}'), ("a.spec", "causal,alibi\n")):
@@ -100,7 +113,7 @@ class Compile(RuntimeTest):
         self.fail_with(FAILURE, ["not JSON"], "compile", "--spec", '{"head_dim": }')
         self.fail_with(FAILURE, ["missing.json"], "compile", "--spec", "missing.json")
         self.fail_with(FAILURE, ["missing.h"], "compile", "--spec", "functor=F", "--source", "missing.h")
-        self.fail_with(FAILURE, ["sm_90a", "host"], "compile", "--spec", "causal", "--arch", "sm_90a")
+        self.fail_with(FAILURE, ["sm_91", "host", "sm_90a"], "compile", "--spec", "causal", "--arch", "sm_91")
         self.fail_with(USAGE, ["--stock"], "compile", "--spec", "causal", "--stock")
 
     def test_a_missing_compiler_says_what_was_searched(self):
@@ -158,11 +171,18 @@ class Info(RuntimeTest):
         for word in ("backends", "cpu", "cuda", "compilers", "host", "nvrtc", str(self.cache)):
             self.assertIn(word, text)
         info = json.loads(self.succeed("info", "--json").stdout)
-        for part in (*info["backends"], *info["compilers"]):
+        for part in (*info["backends"], *info["compilers"], info["cuda_driver"]):
             self.assertNotEqual(part["available"], part["reason"] != "", part)
         cpu = next(backend for backend in info["backends"] if backend["name"] == "cpu")
         self.assertTrue(cpu["available"])
         self.assertGreaterEqual(cpu["devices"][0]["num_ctas"], 1)
+
+    def test_tells_why_there_is_no_driver(self):
+        self.environment["TRENCADIS_LIBCUDA"] = "/nonexistent/libcuda.so"
+        text = self.succeed("info").stdout
+        self.assertIn("no CUDA driver: TRENCADIS_LIBCUDA is set", text)
+        driver = json.loads(self.succeed("info", "--json").stdout)["cuda_driver"]
+        self.assertEqual((driver["available"], driver["devices"]), (False, []))
 
     def test_works_without_compiler_and_home(self):
         for name in ("TRENCADIS_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):

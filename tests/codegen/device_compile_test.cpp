@@ -1,5 +1,6 @@
-// The variant headers are real headers for every compiler that sees them: nvcc, and NVRTC from the
-// embedded texts alone, without a file system or a standard library.
+// The device headers are real headers for every compiler that sees them: nvcc, and NVRTC from their
+// texts alone, without a file system or a standard library. The PTX room compiles to machine code
+// for each architecture, so that the assembler has seen every instruction.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jit/embedded.h"
@@ -21,6 +23,10 @@ namespace fs = std::filesystem;
 
 std::string source_path() {
   return testing::source_dir() + "/tests/codegen/device_variants.cu";
+}
+
+std::string ptx_source_path() {
+  return testing::source_dir() + "/tests/codegen/device_ptx.cu";
 }
 
 fs::path cuda_home() {
@@ -50,6 +56,9 @@ TEST(DeviceCompile, NvccTakesEveryStockFunctor) {
   fs::remove(log + ".ptx");
 }
 
+/// The name that an #include gives, and the text.
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
 /// The few functions of libnvrtc that a compilation needs, from a library that is opened here.
 struct Nvrtc {
   using Program = void*;
@@ -60,6 +69,8 @@ struct Nvrtc {
   int (*log)(Program, char*);
   int (*ptx_size)(Program, std::size_t*);
   int (*ptx)(Program, char*);
+  int (*cubin_size)(Program, std::size_t*);
+  int (*cubin)(Program, char*);
   int (*destroy)(Program*);
 
   explicit Nvrtc(const char* path) : library(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
@@ -70,6 +81,8 @@ struct Nvrtc {
     bind(log, "nvrtcGetProgramLog");
     bind(ptx_size, "nvrtcGetPTXSize");
     bind(ptx, "nvrtcGetPTX");
+    bind(cubin_size, "nvrtcGetCUBINSize");
+    bind(cubin, "nvrtcGetCUBIN");
     bind(destroy, "nvrtcDestroyProgram");
   }
 
@@ -86,6 +99,21 @@ struct Nvrtc {
     get(program, result.data());
     return result;
   }
+
+  Program create_program(const std::string& source_path, const Headers& headers) const {
+    std::vector<const char*> texts;
+    std::vector<const char*> names;
+    for (const auto& [name, text] : headers) {
+      names.push_back(name.c_str());
+      texts.push_back(text.c_str());
+    }
+    Program program = nullptr;
+    EXPECT_EQ(
+        create(&program, read_file(source_path).c_str(), fs::path(source_path).filename().c_str(),
+               static_cast<int>(names.size()), texts.data(), names.data()),
+        0);
+    return program;
+  }
 };
 
 TEST(DeviceCompile, NvrtcTakesEveryStockFunctorFromTheEmbeddedHeaders) {
@@ -93,29 +121,94 @@ TEST(DeviceCompile, NvrtcTakesEveryStockFunctorFromTheEmbeddedHeaders) {
   const Nvrtc nvrtc(path.c_str());
   if (nvrtc.library == nullptr) GTEST_SKIP() << "there is no " << path;
 
-  std::vector<std::string> texts;
-  std::vector<std::string> names;
+  Headers headers;
   for (const jit::EmbeddedFile& file : jit::embedded_kernel_headers()) {
-    if (file.path.starts_with("cpu/")) continue;
-    texts.emplace_back(file.text);
-    names.emplace_back(file.path);
+    if (!file.path.starts_with("cpu/")) headers.emplace_back(file.path, file.text);
   }
-  std::vector<const char*> text_pointers;
-  std::vector<const char*> name_pointers;
-  for (const std::string& text : texts) text_pointers.push_back(text.c_str());
-  for (const std::string& name : names) name_pointers.push_back(name.c_str());
-
-  Nvrtc::Program program = nullptr;
-  ASSERT_EQ(
-      nvrtc.create(&program, read_file(source_path()).c_str(), "device_variants.cu",
-                   static_cast<int>(names.size()), text_pointers.data(), name_pointers.data()),
-      0);
+  Nvrtc::Program program = nvrtc.create_program(source_path(), headers);
+  ASSERT_NE(program, nullptr);
   const char* options[] = {"--std=c++20", "--gpu-architecture=sm_90a"};
   const int status = nvrtc.compile(program, 2, options);
   EXPECT_EQ(status, 0) << Nvrtc::text(program, nvrtc.log_size, nvrtc.log);
   EXPECT_NE(Nvrtc::text(program, nvrtc.ptx_size, nvrtc.ptx).find("use_every_functor"),
             std::string::npos);
   nvrtc.destroy(&program);
+}
+
+class PtxRoom : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Architectures, PtxRoom,
+                         ::testing::Values("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a",
+                                           "sm_120a"),
+                         [](const auto& given) { return std::string(given.param); });
+
+/// Of nvcc on one source; the log is what it said.
+struct Nvcc {
+  int status;
+  std::string command, log, output;
+
+  explicit Nvcc(const std::string& options, const std::string& source = ptx_source_path()) {
+    const std::string path = ::testing::TempDir() + "trencadis_ptx_" + std::to_string(getpid());
+    command = (cuda_home() / "bin" / "nvcc").string() + " -std=c++20 " + options + " -I" +
+              testing::source_dir() + "/kernels " + source + " -o " + path + ".cubin > " + path +
+              " 2>&1";
+    status = std::system(command.c_str());
+    log = read_file(path);
+    output = read_file(path + ".cubin");
+    fs::remove(path);
+    fs::remove(path + ".cubin");
+  }
+
+  static bool missing() { return !fs::exists(cuda_home() / "bin" / "nvcc"); }
+};
+
+TEST_P(PtxRoom, NvccTakesEveryInstruction) {
+  if (Nvcc::missing()) GTEST_SKIP() << "there is no nvcc in " << cuda_home();
+  const Nvcc nvcc(std::string("-cubin -Werror all-warnings -arch=") + GetParam());
+  EXPECT_EQ(nvcc.status, 0) << nvcc.command << "\n" << nvcc.log;
+  EXPECT_NE(nvcc.output.find("use_every_instruction"), std::string::npos);
+}
+
+TEST(PtxRoomBelowSm80, RefusesProductsOfBFloatInWords) {
+  if (Nvcc::missing()) GTEST_SKIP() << "there is no nvcc in " << cuda_home();
+  const Nvcc nvcc("-cubin -DBFLOAT_EVERYWHERE -arch=sm_75");
+  EXPECT_NE(nvcc.status, 0);
+  EXPECT_NE(nvcc.log.find("no bfloat16: it needs sm_80"), std::string::npos) << nvcc.log;
+}
+
+TEST_P(PtxRoom, NvrtcTakesEveryInstructionFromTheTextsAlone) {
+  const std::string path = (cuda_home() / "lib64" / "libnvrtc.so").string();
+  const Nvrtc nvrtc(path.c_str());
+  if (nvrtc.library == nullptr) GTEST_SKIP() << "there is no " << path;
+
+  const fs::path kernels = fs::path(testing::source_dir()) / "kernels";
+  Headers headers;
+  for (const char* room : {"contract", "cuda/ptx"}) {
+    for (const auto& entry : fs::directory_iterator(kernels / room)) {
+      const std::string header = entry.path().string();
+      headers.emplace_back(fs::relative(header, kernels).string(), read_file(header));
+    }
+  }
+  Nvrtc::Program program = nvrtc.create_program(ptx_source_path(), headers);
+  ASSERT_NE(program, nullptr);
+  const std::string architecture = std::string("--gpu-architecture=") + GetParam();
+  const char* options[] = {"--std=c++20", architecture.c_str()};
+  const int status = nvrtc.compile(program, 2, options);
+  EXPECT_EQ(status, 0) << Nvrtc::text(program, nvrtc.log_size, nvrtc.log);
+  EXPECT_NE(Nvrtc::text(program, nvrtc.cubin_size, nvrtc.cubin).find("use_every_instruction"),
+            std::string::npos);
+  nvrtc.destroy(&program);
+}
+
+TEST_P(PtxRoom, NvccTakesTheKernelsOfPagesAndMerges) {
+  if (Nvcc::missing()) GTEST_SKIP() << "there is no nvcc in " << cuda_home();
+  const Nvcc nvcc(std::string("-cubin -Werror all-warnings -Xptxas -v -arch=") + GetParam(),
+                  testing::source_dir() + "/tests/codegen/device_pages.cu");
+  EXPECT_EQ(nvcc.status, 0) << nvcc.command << "\n" << nvcc.log;
+  EXPECT_NE(nvcc.output.find("append_bf16"), std::string::npos);
+  for (std::size_t at = 0; (at = nvcc.log.find("bytes spill stores", at)) != std::string::npos;
+       ++at)
+    EXPECT_EQ(nvcc.log.substr(at - 3, 3), " 0 ") << nvcc.log;
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // The generated text, byte for byte. After a change that is meant, write the files anew with
 // TRENCADIS_UPDATE_GOLDEN=1 and read the difference.
 #include <gtest/gtest.h>
+#include <trencadis/runtime.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "codegen/cuda_source.h"
 #include "codegen/host_source.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
@@ -18,8 +20,7 @@ std::string golden_path(const std::string& name) {
   return testing::source_dir() + "/tests/codegen/golden/" + name + ".txt";
 }
 
-void expect_golden(const std::string& name, const Variant& variant) {
-  const std::string text = host_source(variant).text;
+void expect_golden_text(const std::string& name, const std::string& text) {
   if (std::getenv("TRENCADIS_UPDATE_GOLDEN") != nullptr) {
     std::ofstream(golden_path(name)) << text;
     return;
@@ -29,6 +30,10 @@ void expect_golden(const std::string& name, const Variant& variant) {
   std::ostringstream expected;
   expected << file.rdbuf();
   EXPECT_EQ(text, expected.str());
+}
+
+void expect_golden(const std::string& name, const Variant& variant) {
+  expect_golden_text(name, host_source(variant).text);
 }
 
 Variant scaled_bias() {
@@ -84,7 +89,7 @@ TEST(HostSource, DependsOnCodeAndNamesAlone) {
   EXPECT_EQ(host_source(a).text, host_source(b).text);
   AttentionSpec small{.head_dim_qk = 64, .dtype_kv = DType::f32, .variant = a};
   AttentionSpec large{.head_dim_qk = 256, .variant = b};
-  EXPECT_EQ(kernel_source(small, "host").text, kernel_source(large, "host").text);
+  EXPECT_EQ(kernel_source(small, "host"), kernel_source(large, "host"));
 
   b.tensors[0].dtype = DType::f16;
   EXPECT_NE(host_source(a).text, host_source(b).text);
@@ -118,9 +123,93 @@ TEST(HostSource, LinesOfTheGeneratedPartAreItsOwn) {
   EXPECT_TRUE(seen);
 }
 
+std::string cuda_text(const AttentionSpec& spec, const CudaKernelConfig& config) {
+  return cuda_source(spec, config).text;
+}
+
+const CudaKernelConfig kConfig{.architecture = "sm_90a", .classes = {{1, 64}, {16, 64}, {64, 128}}};
+
+TEST(CudaSource, OfPlainAttention) {
+  expect_golden_text("cuda_plain", cuda_text(AttentionSpec{}, kConfig));
+}
+
+TEST(CudaSource, OfACustomFunctorInAChain) {
+  const AttentionSpec spec{.head_dim_qk = 192,
+                           .head_dim_vo = 128,
+                           .dtype_q = DType::f16,
+                           .dtype_kv = DType::f16,
+                           .dtype_o = DType::f32,
+                           .variant = scaled_bias()};
+  expect_golden_text("cuda_custom", cuda_text(spec, kConfig));
+}
+
+TEST(CudaSource, DependsOnWhatIsFixedWhenItIsCompiled) {
+  AttentionSpec spec{.variant = scaled_bias()};
+  const std::string text = cuda_text(spec, kConfig);
+  AttentionSpec same = spec;
+  same.variant.scalars[1].value = 7.0;
+  same.variant.bounds = {4, 0};
+  same.variant.sinks = true;
+  same.lse_base = LseBase::two;
+  same.head_dim_vo = same.head_dim_qk;
+  EXPECT_EQ(cuda_text(same, kConfig), text);
+
+  AttentionSpec other = spec;
+  other.head_dim_qk = 64;
+  EXPECT_NE(cuda_text(other, kConfig), text);
+  other = spec;
+  other.dtype_o = DType::f32;
+  EXPECT_NE(cuda_text(other, kConfig), text);
+  other = spec;
+  other.variant.use_softmax = false;
+  EXPECT_NE(cuda_text(other, kConfig), text);
+  CudaKernelConfig wide = kConfig;
+  wide.warps = 8;
+  EXPECT_NE(cuda_text(spec, wide), text);
+  CudaKernelConfig tiles = kConfig;
+  std::swap(tiles.classes[0], tiles.classes[1]);
+  EXPECT_NE(cuda_text(spec, tiles), text);
+}
+
+TEST(CudaSource, NamesTheKernelAndWhatItExports) {
+  const jit::KernelSource source = cuda_source(AttentionSpec{.variant = scaled_bias()}, kConfig);
+  EXPECT_EQ(source.name, "cuda_bfloat16_d128_Chain_SoftCap_ScaledBias_2");
+  EXPECT_EQ(source.symbols, (std::vector<std::string>{"trencadis_attention", "trencadis_merge"}));
+  EXPECT_EQ(source.language, jit::Language::cuda_cpp);
+  EXPECT_EQ(source.prebuild_command.find("trencadis compile --arch sm_90a --spec '{"), 0u);
+  for (const jit::EmbeddedFile& header : source.headers)
+    EXPECT_FALSE(header.path.starts_with("cpu/")) << header.path << " is not for devices";
+  for (const jit::EmbeddedFile& header : host_source(Variant{}).headers)
+    EXPECT_FALSE(header.path.starts_with("cuda/")) << header.path << " is not for the host";
+}
+
+TEST(CudaSource, RefusesWhatItHasNoKernelsFor) {
+  testing::expect_error(ErrorKind::not_supported, {"head_dim_qk is 100", "multiples of 8"},
+                        [] { cuda_source(AttentionSpec{.head_dim_qk = 100}, kConfig); });
+  testing::expect_error(ErrorKind::not_supported, {"dtype_q is bfloat16", "dtype_kv is float32"},
+                        [] { cuda_source(AttentionSpec{.dtype_kv = DType::f32}, kConfig); });
+}
+
+TEST(CudaArchitecture, OfADeviceIsOneWhoseKernelsItRuns) {
+  const auto name = [](int major, int minor) {
+    const CudaArchitecture* architecture = cuda_architecture_of(major, minor);
+    return architecture == nullptr ? std::string() : std::string(architecture->name);
+  };
+  EXPECT_EQ(name(7, 5), "sm_75");
+  EXPECT_EQ(name(8, 0), "sm_80");
+  EXPECT_EQ(name(8, 7), "sm_86");
+  EXPECT_EQ(name(8, 9), "sm_89");
+  EXPECT_EQ(name(9, 0), "sm_90a");
+  EXPECT_EQ(name(10, 0), "sm_100a");
+  EXPECT_EQ(name(10, 3), "") << "code for sm_100a runs on nothing else";
+  EXPECT_EQ(name(7, 0), "");
+}
+
 TEST(KernelSource, RefusesWhatItDoesNotGenerate) {
-  testing::expect_error(ErrorKind::not_supported, {"sm_90a", "host"},
-                        [] { kernel_source(AttentionSpec{}, "sm_90a"); });
+  testing::expect_error(
+      ErrorKind::not_supported,
+      {"'sm_91'", "'host'", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"},
+      [] { kernel_source(AttentionSpec{}, "sm_91"); });
   const Variant rope = variants::softmax({.rope = variants::Rope{.rotary_dim = 96}});
   testing::expect_error(ErrorKind::invalid_argument, {"rope_dim", "96", "head_dim_qk = 64"}, [&] {
     kernel_source(AttentionSpec{.head_dim_qk = 64, .variant = rope}, "host");

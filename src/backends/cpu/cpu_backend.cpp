@@ -59,7 +59,8 @@ class CpuBackend final : public Backend {
     return "";
   }
 
-  DeviceLimits device_limits(const AttentionConfig& config) const override {
+  DeviceLimits device_limits(const AttentionSpec& /*spec*/,
+                             const AttentionConfig& config) const override {
     return cpu::cpu_limits(cpu::resolve_threads(config.num_threads),
                            *cpu::supported_microkernels().front());
   }

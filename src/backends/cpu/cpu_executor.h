@@ -21,7 +21,7 @@
 
 namespace trencadis::cpu {
 
-class CpuExecutor final : public engine::Executor {
+class CpuExecutor final : public engine::HostExecutor {
  public:
   /// num_threads >= 1. `simd` outlives the executor.
   CpuExecutor(const AttentionSpec& spec, ResolvedVariant variant, const Microkernels& simd,

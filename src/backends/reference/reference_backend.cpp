@@ -150,7 +150,7 @@ void store_result(const reference::Result& result, const contract::AttentionPara
   }
 }
 
-class ReferenceExecutor final : public Executor {
+class ReferenceExecutor final : public HostExecutor {
  public:
   explicit ReferenceExecutor(AttentionSpec spec)
       : spec_(std::move(spec)), limits_(reference_limits()) {}
@@ -193,7 +193,8 @@ class ReferenceBackend final : public Backend {
     return reference::unsupported_reason(spec.variant);
   }
 
-  DeviceLimits device_limits(const AttentionConfig& /*config*/) const override {
+  DeviceLimits device_limits(const AttentionSpec& /*spec*/,
+                             const AttentionConfig& /*config*/) const override {
     return reference_limits();
   }
 

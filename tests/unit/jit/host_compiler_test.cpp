@@ -1,7 +1,6 @@
 #include "jit/host_compiler.h"
 
 #include "fixture.h"
-#include "jit/nvrtc.h"
 
 namespace trencadis::jit {
 namespace {
@@ -41,7 +40,7 @@ TEST_F(HostCompilerTest, TheArtifactDoesNotDependOnTheDirectory) {
 
 TEST_F(HostCompilerTest, AKernelFindsTheEmbeddedHeadersByTheirPaths) {
   HostCompiler compiler;
-  KernelSource source = answer_kernel(0, embedded_kernel_headers());
+  KernelSource source = answer_kernel(0, host_kernel_headers());
   source.text = "#include \"cpu/variant_ops.h\"\n#include \"variant/hooks.h\"\n" + source.text;
   const auto result = compiler.compile(source, work_);
   if (const auto* failure = std::get_if<CompileFailure>(&result)) FAIL() << failure->log;
@@ -171,16 +170,6 @@ TEST_F(HostCompilerTest, J3_SuccessWithoutAResultIsAFailure) {
 TEST(HostArchitecture, NamesTheMachineAndIsStable) {
   EXPECT_THAT(host_architecture(), ContainsRegex("^(x86_64|aarch64) [a-z]"));
   EXPECT_EQ(host_architecture(), host_architecture());
-}
-
-TEST(Nvrtc, IsHereWithAVersionOrSaysWhereItWasSought) {
-  const CompilerDescription nvrtc = describe_nvrtc();
-  if (nvrtc.available) {
-    EXPECT_THAT(nvrtc.version, ContainsRegex("^[0-9]+\\.[0-9]+$"));
-    EXPECT_THAT(nvrtc.path, HasSubstr("libnvrtc"));
-  } else {
-    EXPECT_THAT(nvrtc.reason, HasSubstr("/usr/local/cuda"));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// The kernels of a spec, loaded into a context and ready to be launched.
+#pragma once
+
+#include <trencadis/attention_spec.h>
+
+#include "backends/cuda/kernel_policy.h"
+#include "backends/cuda/resources.h"
+
+namespace trencadis::cuda {
+
+class CompiledKernel {
+ public:
+  /// From the cache, or compiled. Throws as jit::load_device_kernel; Error(device);
+  /// Error(not_supported) where the kernel wants more shared memory than the device has.
+  CompiledKernel(const AttentionSpec& spec, const KernelPolicy& policy, ContextPointer context);
+
+  const ContextPointer& context() const noexcept { return context_; }
+  Function attention() const noexcept { return attention_; }
+  Function merge() const noexcept { return merge_; }
+  unsigned threads() const noexcept { return threads_; }            // of a CTA
+  unsigned shared_bytes() const noexcept { return shared_bytes_; }  // dynamic, of attention()
+  /// Whether a launch may begin while the one before it ends: from sm_90 on.
+  bool overlaps() const noexcept { return overlaps_; }
+
+ private:
+  ContextPointer context_;
+  DeviceModule module_;
+  Function attention_;
+  Function merge_;
+  unsigned threads_;
+  unsigned shared_bytes_;
+  bool overlaps_;
+};
+
+}  // namespace trencadis::cuda

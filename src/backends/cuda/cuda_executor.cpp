@@ -1,0 +1,95 @@
+#include "backends/cuda/cuda_executor.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "planner/plan_image.h"
+
+namespace trencadis::cuda {
+namespace {
+
+Stream stream_of(void* stream) {
+  return static_cast<Stream>(stream);
+}
+
+}  // namespace
+
+CudaExecutor::CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool graph_safe)
+    : kernel_(std::move(kernel)),
+      limits_(std::move(limits)),
+      graph_safe_(graph_safe),
+      ring_(kernel_.context()) {}
+
+void CudaExecutor::check_stream(void* stream) const {
+  const ContextGuard guard(*kernel_.context());
+  base::check(!is_capturing(stream_of(stream)),
+              "plan() was called while its stream is being captured: a graph replays run(), and "
+              "plan() comes before each replay");
+}
+
+std::byte* CudaExecutor::reserve(std::int64_t bytes) {
+  const auto needed = static_cast<std::size_t>(bytes);
+  if (memory_.bytes() >= needed) return reinterpret_cast<std::byte*>(memory_.get());
+  if (grown_.bytes() < needed) {
+    grown_ = DeviceBuffer();
+    grown_ = DeviceBuffer(kernel_.context(), graph_safe_ ? needed : needed + needed / 2);
+  }
+  return reinterpret_cast<std::byte*>(grown_.get());
+}
+
+bool CudaExecutor::is_capturing(Stream stream) const {
+  CaptureStatus status = CaptureStatus::none;
+  driver().stream_is_capturing(stream, &status);
+  return status != CaptureStatus::none;
+}
+
+void CudaExecutor::submit(const contract::PlanView& plan, const contract::AttentionParams& params,
+                          std::byte* workspace, void* stream) {
+  const ContextGuard guard(*kernel_.context());
+  const planner::StepArrays step(params);
+  const auto bytes = static_cast<std::size_t>(planner::image_bytes(plan, step));
+  std::byte* const slot = ring_.acquire(bytes);
+  planner::write_image(plan, step, slot);
+  const auto device = reinterpret_cast<DevicePointer>(workspace);
+  ring_.submit(device, bytes, stream_of(stream));
+  plan_ = device;
+  if (plan_ != grown_.get()) return;
+  memory_ = std::move(grown_);
+  grown_ = DeviceBuffer();  // the driver waits for the runs that still use it
+}
+
+void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::AttentionParams& params,
+                       void* stream) {
+  const ContextGuard guard(*kernel_.context());
+  base::check(graph_safe_ || !is_capturing(stream_of(stream)),
+              "run() was called while its stream is being captured, but limits.max_qo_tokens is 0: "
+              "a graph needs limits, which fix its grids and addresses");
+  contract::AttentionParams arguments = params;
+  // The arrays came with the plan; those of the host mean nothing there.
+  arguments.qo_indptr = arguments.kv_lens = nullptr;
+  arguments.kv.indptr = arguments.kv.indices = nullptr;
+  arguments.kv.positions = arguments.kv.kv_lens = nullptr;
+  // Nor do their extents, which would make the arguments of a step its own.
+  arguments.batch = arguments.kv.rows = 0;
+  void* pointers[] = {&arguments, &plan_};
+  launch(kernel_.attention(), static_cast<unsigned>(limits_.num_ctas), kernel_.threads(),
+         kernel_.shared_bytes(), false, pointers, stream_of(stream));
+  launch(kernel_.merge(), static_cast<unsigned>(limits_.num_ctas), kernel_.threads(), 0,
+         kernel_.overlaps(), pointers, stream_of(stream));
+}
+
+void CudaExecutor::launch(Function function, unsigned ctas, unsigned threads, unsigned shared_bytes,
+                          bool overlaps, void** arguments, Stream stream) const {
+  LaunchAttribute overlap{.id = LaunchAttributeId::programmatic_stream_serialization};
+  overlap.value.flag = 1;
+  LaunchConfig config;
+  config.grid_x = ctas;
+  config.block_x = threads;
+  config.dynamic_shared_bytes = shared_bytes;
+  config.stream = stream;
+  config.attributes = overlaps ? &overlap : nullptr;
+  config.num_attributes = overlaps ? 1 : 0;
+  driver().launch_kernel(&config, function, arguments, nullptr);
+}
+
+}  // namespace trencadis::cuda

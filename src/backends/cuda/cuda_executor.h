@@ -1,0 +1,51 @@
+// Runs plans on a device. Nothing is allocated and nothing asked of the driver between the copy of
+// a plan and the launches of its layers, so that a graph may capture run() and replay it after each
+// submit().
+#pragma once
+
+#include <trencadis/attention.h>
+#include <trencadis/device_limits.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cuda/compiled_kernel.h"
+#include "backends/cuda/plan_ring.h"
+#include "backends/cuda/resources.h"
+#include "engine/backend.h"
+
+namespace trencadis::cuda {
+
+class CudaExecutor final : public engine::Executor {
+ public:
+  /// `graph_safe`: limits are set, so that workspaces and arguments stay where they are.
+  CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool graph_safe);
+
+  const DeviceLimits& limits() const override { return limits_; }
+  bool copies_plans() const override { return true; }
+  void check_stream(void* stream) const override;
+  std::byte* reserve(std::int64_t bytes) override;
+  void submit(const contract::PlanView& plan, const contract::AttentionParams& params,
+              std::byte* workspace, void* stream) override;
+  /// Two launches: the queues, then the contraction, which begins to start while the former ends
+  /// where the device can. Throws Error(invalid_argument) where the stream is being captured and no
+  /// limits are set.
+  void run(const contract::PlanView& plan, const contract::AttentionParams& params,
+           void* stream) override;
+
+ private:
+  const Driver& driver() const { return kernel_.context()->driver(); }
+  bool is_capturing(Stream stream) const;
+  void launch(Function function, unsigned ctas, unsigned threads, unsigned shared_bytes,
+              bool overlaps, void** arguments, Stream stream) const;
+
+  CompiledKernel kernel_;
+  DeviceLimits limits_;
+  bool graph_safe_;
+  PlanRing ring_;
+  DeviceBuffer memory_;  // of the plan in force
+  DeviceBuffer grown_;   // where that is too small for the plan to come
+  DevicePointer plan_ = 0;  // of the plan that was submitted last
+};
+
+}  // namespace trencadis::cuda

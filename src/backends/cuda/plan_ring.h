@@ -1,0 +1,47 @@
+// Plans on their way to a device. A plan is written into a slot of pinned memory and copied from
+// there in the order of a stream; a slot is used again once its copy is done, which an event tells.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/resources.h"
+
+namespace trencadis::cuda {
+
+class PlanRing {
+ public:
+  explicit PlanRing(ContextPointer context) : context_(std::move(context)) {}
+
+  /// Memory for `bytes` that no copy reads. Where all slots are under way a slot is added, up to
+  /// kMaxSlots; then this waits for the oldest. Throws Error(device | out_of_capacity).
+  std::byte* acquire(std::size_t bytes);
+
+  /// Copies the first `bytes` of what acquire() gave last to `device`, in the order of `stream`.
+  /// The context is current. Throws Error(device).
+  void submit(DevicePointer device, std::size_t bytes, Stream stream);
+
+  std::size_t slots() const noexcept { return slots_.size(); }
+
+  /// A hundred steps ahead of the device is further than any loop gets.
+  static constexpr std::size_t kMaxSlots = 128;
+
+ private:
+  struct Slot {
+    explicit Slot(const ContextPointer& context) : copied(context) {}
+    PinnedBuffer memory;
+    Event copied;
+  };
+
+  void grow(Slot& slot, std::size_t bytes) const;
+
+  ContextPointer context_;
+  std::vector<std::unique_ptr<Slot>> slots_;  // in a circle
+  std::size_t next_ = 0;                      // the oldest
+  Slot* current_ = nullptr;
+};
+
+}  // namespace trencadis::cuda

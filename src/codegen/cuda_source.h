@@ -1,0 +1,40 @@
+// The text of the CUDA attention kernel of a spec. Deterministic: equal arguments give equal bytes.
+#pragma once
+
+#include <trencadis/attention_spec.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_architecture.h"
+#include "contract/plan.h"
+#include "jit/kernel_source.h"
+
+namespace trencadis::codegen {
+
+/// Version of what the kernels take and of how they are launched.
+inline constexpr std::uint32_t kCudaKernelAbi = 1;
+
+/// The kernels of a compiled spec, both (const AttentionParams, const PlanHeader*).
+inline constexpr const char* kAttentionSymbol = "trencadis_attention";
+inline constexpr const char* kMergeSymbol = "trencadis_merge";
+/// An int: the dynamic shared memory of the attention kernel, in bytes.
+inline constexpr const char* kSharedBytesSymbol = "trencadis_shared_bytes";
+
+/// What is decided about a kernel besides the spec.
+struct CudaKernelConfig {
+  std::string architecture;  // for the prebuild command; the text does not depend on it
+  int warps = 4;             // of a CTA
+  int stages = 2;            // K and V tiles in flight, at least 2
+  int ctas_per_sm = 1;       // that registers must suffice for
+  std::vector<contract::TileClass> classes;  // in the order of the plan's tile classes
+};
+
+/// The translation unit of a spec's attention and merge kernels. It depends on the variant's code,
+/// the names and types of what that reads, head dims, dtypes and the config; scalar values, bounds,
+/// sinks and the base of the LSE are arguments. Throws as validate(), and Error(not_supported)
+/// where dtype_q and dtype_kv differ.
+jit::KernelSource cuda_source(const AttentionSpec& spec, const CudaKernelConfig& config);
+
+}  // namespace trencadis::codegen

@@ -1,0 +1,69 @@
+// Every function of kernels/cuda/ptx in one kernel: it is compiled, never run.
+#include "cuda/ptx/convert.h"
+#include "cuda/ptx/cp_async.h"
+#include "cuda/ptx/ldmatrix.h"
+#include "cuda/ptx/math.h"
+#include "cuda/ptx/memory.h"
+#include "cuda/ptx/mma.h"
+#include "cuda/ptx/sync.h"
+#include "cuda/ptx/thread.h"
+
+// Inside the namespace: at the outermost scope nvcc has functions of its own of some of these
+// names.
+namespace trencadis::ptx {
+
+template <class Element>
+TRENCADIS_DEVICE float convert(float x) {
+  const unsigned pair = pack<Element>(x, x + 1.0f);
+  const float single = to_float<Element>(from_float<Element>(x));
+  return unpack_low<Element>(pair) + unpack_high<Element>(pair) + single;
+}
+
+extern "C" __global__ void use_every_instruction(const char* in, char* out, int* counters) {
+  launch_dependents();
+  wait_for_dependencies();
+
+  char* const row = dynamic_shared() + 16 * lane_index();
+  copy_async_16(row, in + 16 * thread_index(), warp_index() < cta_threads() / 64);
+  commit_copies();
+  wait_copies<1>();
+  wait_copies<0>();
+  sync_cta();
+
+  unsigned a[4];
+  unsigned b[2];
+  unsigned more_a[4];
+  unsigned more_b[2];
+  load_matrix_x4(a, row);
+  load_matrix_x4_transposed(more_a, row);
+  load_matrix_x2(b, row);
+  load_matrix_x2_transposed(more_b, row);
+  float d[4] = {};
+  mma_16x8x16<Half>(d, a, b[0], b[1]);
+#if __CUDA_ARCH__ >= 800 || defined(BFLOAT_EVERYWHERE)
+  mma_16x8x16<BFloat>(d, more_a, more_b[0], more_b[1]);
+#else
+  mma_16x8x16<Half>(d, more_a, more_b[0], more_b[1]);
+#endif
+
+  float sum = d[0] + d[1] + d[2] + d[3];
+  sum += shuffle_xor(sum, 16) + shuffle(sum, 3);
+  sum += static_cast<float>(shuffle(lane_index(), 5) + shuffle_xor(thread_index(), 1));
+  sum = exp2_approx(sum) + log2_approx(sum) + reciprocal(sum);
+  sum += convert<Half>(sum) + convert<BFloat>(sum);
+  sync_threads_named(1, 64);
+
+  Bytes16 bytes = load_global_16(in + 16 * (cta_index() + num_ctas()));
+  bytes.w[0] += load_global_16_written(in).w[0];
+  bytes.w[0] += multiply_high(bytes.w[1], bytes.w[2]) + shared_address(row);
+  bytes.w[1] = __builtin_bit_cast(unsigned, sum);
+  bytes.w[2] = ballot(sum > 0.0f) + (any_in_warp(sum < 0.0f) ? 1u : 0u);
+  store_shared_16(row, bytes);
+  sync_warp();
+  store_global_16(out + 16 * thread_index(), load_shared_16(row));
+
+  fence_device();
+  if (atomic_add(counters, 1) == num_ctas()) counters[1] = load_acquire(counters + 2);
+}
+
+}  // namespace trencadis::ptx
