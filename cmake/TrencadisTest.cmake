@@ -81,6 +81,26 @@ unset(discovered_tests)
   endif()
 endfunction()
 
+# trencadis_add_gpu_run(<test> [WITHOUT <gtest pattern>])
+#
+# A second run of a test that trencadis_add_test declared, with its problems on the first CUDA device
+# (support/backend_under_test.h): the ctest entry gpu.<test>, skipped where there is none. WITHOUT names the
+# cases that are about the host.
+function(trencadis_add_gpu_run test)
+  cmake_parse_arguments(arg "" "WITHOUT" "" ${ARGN})
+  set(filter *)
+  if(arg_WITHOUT)
+    set(filter -${arg_WITHOUT})
+  endif()
+  add_test(NAME gpu.${test} COMMAND ${test} --gtest_filter=${filter})
+  set_tests_properties(
+    gpu.${test}
+    PROPERTIES TIMEOUT 600
+               LABELS gpu
+               SKIP_RETURN_CODE 77
+               ENVIRONMENT "TRENCADIS_TEST_BACKEND=cuda;TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache")
+endfunction()
+
 # trencadis_add_compile_fail_test(NAME <name> SOURCE <file> EXPECT <regex> [DEFINES ...])
 #
 # The file must not compile, and the compiler's output must match the regular expression.

@@ -1,4 +1,4 @@
-// What the failure cases share. They run on the CPU backend through the public API.
+// What the failure cases share. They run on the backend under test through the public API.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "support/backend_under_test.h"
 #include "support/compare.h"
 #include "support/expect_error.h"
 #include "support/problem.h"
@@ -13,11 +14,9 @@
 
 namespace trencadis::testing {
 
-/// An Attention on the CPU with the problem's plan in force.
+/// An Attention with the problem's plan in force.
 inline Attention planned(const Problem& problem) {
-  AttentionConfig config = problem.config;
-  config.backend = BackendKind::cpu;
-  Attention attention(problem.spec, config);
+  Attention attention(problem.spec, problem.config);
   attention.plan(problem.plan_input());
   return attention;
 }

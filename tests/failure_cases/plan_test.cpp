@@ -1,7 +1,9 @@
 // P1, P2, P5, P7: workspaces and limits, plans that do not split, memory that is not clean.
+#include <optional>
 #include <random>
 
 #include "failure_cases/case.h"
+#include "support/device_mirror.h"
 #include "support/scale.h"
 
 namespace trencadis::testing {
@@ -42,28 +44,31 @@ Batch random_batch(const Limits& limits, std::mt19937_64& random) {
   return batch;
 }
 
-/// Memory aligned as an engine allocates it.
+/// Memory of the backend under test, aligned as an engine allocates it.
 class Bytes {
  public:
   explicit Bytes(std::int64_t size, std::uint8_t value = 0)
-      : storage_(static_cast<std::size_t>(size) + kAlignment, value), size_(size) {}
-  TensorView view(std::int64_t less = 0) {
+      : storage_(static_cast<std::size_t>(size) + kAlignment, value), size_(size) {
     const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
     const std::size_t skip = (kAlignment - address % kAlignment) % kAlignment;
-    return TensorView(storage_.data() + skip, DType::u8, {size_ - less});
+    view_ = TensorView(storage_.data() + skip, DType::u8, {size});
+    if (backend_under_test() == BackendKind::cuda) view_ = mirror_.emplace(view_).view();
   }
+  TensorView view(std::int64_t less = 0) const { return view_.slice(0, 0, size_ - less); }
 
  private:
   static constexpr std::size_t kAlignment = 256;
   std::vector<std::uint8_t> storage_;
   std::int64_t size_;
+  TensorView view_;
+  std::optional<DeviceMirror> mirror_;
 };
 
 TEST(FailureCases, P1TheWorkspaceBoundSufficesAndIsExact) {
   AttentionSpec spec;
   AttentionConfig config;
   config.heads = {8, 2};
-  config.backend = BackendKind::cpu;
+  config.backend = backend_under_test();
   config.limits = small_limits();
   std::mt19937_64 random(1);
   for (const PlanOptions& options : {PlanOptions{}, unsplit(), split_every(128)}) {
@@ -131,7 +136,6 @@ TEST(FailureCases, P5ADirtyWorkspaceChangesNothing) {
   for (const PlanOptions& options : {unsplit(), PlanOptions{}, split_every(128)}) {
     Problem problem = build({{1, 700}, {9, 40}, {1, 0}}, options);
     const Problem larger = build({{1, 3000}, {100, 900}, {3, 3}, {1, 1}}, options);
-    problem.config.backend = BackendKind::cpu;
     Bytes memory(Attention::workspace_bytes(problem.spec, problem.config), 0xff);
     problem.config.workspace = memory.view();
     Attention attention = planned(problem);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/float16.h"
+#include "support/backend_under_test.h"
 
 namespace trencadis::testing {
 namespace {
@@ -290,6 +291,14 @@ Expected expected(const Problem& problem, HookedRows rows) {
 ::testing::AssertionResult close_to_reference(const Output& actual, const Problem& problem,
                                               HookedRows rows) {
   return is_close(actual, expected(problem, rows), problem);
+}
+
+Expected expected(const Problem& problem) {
+  return expected(problem, hooked_rows_under_test());
+}
+
+::testing::AssertionResult close_to_reference(const Output& actual, const Problem& problem) {
+  return close_to_reference(actual, problem, hooked_rows_under_test());
 }
 
 }  // namespace trencadis::testing

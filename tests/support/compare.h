@@ -25,13 +25,16 @@ enum class HookedRows {
 /// the output rounded to its dtype. An element may miss the exact one by three times what the worst
 /// element of its row misses there, and by the float32 rounding that its logits' and values'
 /// magnitudes allow for.
-Expected expected(const Problem& problem, HookedRows rows = HookedRows::float32);
+Expected expected(const Problem& problem, HookedRows rows);
 
 ::testing::AssertionResult is_close(const Output& actual, const Expected& expected,
                                     const Problem& problem);
 
 /// is_close() to the oracle over the problem's bytes.
 ::testing::AssertionResult close_to_reference(const Output& actual, const Problem& problem,
-                                              HookedRows rows = HookedRows::float32);
+                                              HookedRows rows);
+/// With the rows of hooks as the backend under test has them.
+Expected expected(const Problem& problem);
+::testing::AssertionResult close_to_reference(const Output& actual, const Problem& problem);
 
 }  // namespace trencadis::testing

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "support/backend_under_test.h"
+
 namespace trencadis::testing {
 namespace {
 
@@ -217,6 +219,7 @@ Problem ProblemBuilder::build() {
   make_matrix(problem);
   problem.config = config_;
   problem.config.page_size = problem.matrix.block_cols;
+  problem.config.backend = backend_under_test();
   make_queries(problem);
   make_pool(problem);
   make_variant_tensors(problem);

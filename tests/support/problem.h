@@ -3,7 +3,7 @@
 //
 //   const Problem problem = ProblemBuilder().heads(32, 8).dims(128).lengths({{1, 100}, {7, 33}})
 //                               .page_size(16).dtype(DType::bf16).variant(v).seed(1).build();
-//   EXPECT_TRUE(close_to_reference(run_engine(problem, BackendKind::cpu), problem));   // compare.h
+//   EXPECT_TRUE(close_to_reference(run_engine(problem), problem));   // compare.h
 #pragma once
 
 #include <trencadis/attention.h>

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backends/reference/stock_variants.h"
+#include "support/device_mirror.h"
 
 namespace trencadis::testing {
 namespace {
@@ -38,6 +39,27 @@ class GuardedOutput {
   HostTensor storage_;
   TensorView view_;
 };
+
+/// The tensors of `args` go to the device and the outputs come back.
+void run_on_device(Attention& attention, const RunArgs& args) {
+  const DeviceMirror q(args.q), k(args.k), v(args.v), out(args.out), lse(args.lse),
+      sinks(args.sinks);
+  std::vector<DeviceMirror> mirrors;
+  std::vector<TensorView> tensors;
+  for (const TensorView& tensor : args.tensors)
+    tensors.push_back(mirrors.emplace_back(tensor).view());
+  RunArgs there = args;
+  there.q = q.view();
+  there.k = k.view();
+  there.v = v.view();
+  there.out = out.view();
+  there.lse = lse.view();
+  there.sinks = sinks.view();
+  there.tensors = tensors;
+  attention.run(there);
+  out.fetch();
+  lse.fetch();
+}
 
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
@@ -81,7 +103,16 @@ Output collect(const Problem& problem, const std::function<void(const RunArgs&)>
 }
 
 Output run(Attention& attention, const Problem& problem) {
-  return collect(problem, [&](const RunArgs& args) { attention.run(args); });
+  return collect(problem, [&](const RunArgs& args) {
+    if (attention.backend() == BackendKind::cuda)
+      run_on_device(attention, args);
+    else
+      attention.run(args);
+  });
+}
+
+Output run_engine(const Problem& problem) {
+  return run_engine(problem, problem.config.backend);
 }
 
 Output run_engine(const Problem& problem, BackendKind backend) {

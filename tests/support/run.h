@@ -29,8 +29,10 @@ Output collect(const Problem& problem, const std::function<void(const RunArgs&)>
 /// run() of the plan in force.
 Output run(Attention& attention, const Problem& problem);
 
-/// One Attention, one plan, one run.
-Output run_engine(const Problem& problem, BackendKind backend = BackendKind::cpu);
+/// One Attention, one plan, one run; on the backend that the problem's config names.
+Output run_engine(const Problem& problem);
+/// On that one.
+Output run_engine(const Problem& problem, BackendKind backend);
 
 /// The float64 oracle over the same bytes, without the engine.
 Output run_reference(const Problem& problem);

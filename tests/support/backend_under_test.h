@@ -1,0 +1,19 @@
+// The same tests on another backend: TRENCADIS_TEST_BACKEND names it ("cuda"); the CPU where it is
+// not set. Where no device is there the whole binary ends with kSkipped, which ctest counts as
+// skipped.
+#pragma once
+
+#include <trencadis/attention.h>
+
+#include "support/compare.h"
+
+namespace trencadis::testing {
+
+inline constexpr int kSkipped = 77;
+
+BackendKind backend_under_test();
+
+/// What the backend's kernels make of the rows of hooks.
+HookedRows hooked_rows_under_test();
+
+}  // namespace trencadis::testing
