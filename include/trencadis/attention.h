@@ -77,6 +77,11 @@ class Attention {
   void plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indices, IndexSpan kv_lens,
             void* stream = nullptr);
 
+  /// One request whose keys and values lie one after another, in tensors of rank 3 from their first
+  /// token on: no table is needed. The work is spread over the whole device, decode and prefill
+  /// alike. Throws as plan().
+  void plan_single(std::int64_t num_qo_tokens, std::int64_t num_kv_tokens, void* stream = nullptr);
+
   /// Executes the current plan. Throws Error(invalid_argument | type_mismatch) before anything is
   /// written, naming the tensor.
   void run(const RunArgs& args);

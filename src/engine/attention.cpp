@@ -4,7 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <span>
 
 #include "base/check.h"
 #include "engine/registry.h"
@@ -141,8 +142,10 @@ struct Attention::Impl {
   bool planned = false;
   engine::PlanFacts facts;
 
-  // Arrays of the short form of plan().
+  // What the short forms of plan() are made into.
   PlanInput table;
+  std::array<std::int64_t, 2> single_qo_indptr{}, single_kv_indptr{};
+  std::int64_t single_kv_len = 0;
 };
 
 void Attention::Impl::plan(const PlanInput& input, void* stream) {
@@ -215,6 +218,21 @@ void Attention::plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indi
   input.kv.indices = kv_indices;
   input.kv.kv_lens = kv_lens;
   impl_->plan(input, stream);
+}
+
+void Attention::plan_single(std::int64_t num_qo_tokens, std::int64_t num_kv_tokens, void* stream) {
+  check(num_qo_tokens >= 0, "num_qo_tokens is {}, expected 0 or more", num_qo_tokens);
+  check(num_kv_tokens >= 0, "num_kv_tokens is {}, expected 0 or more", num_kv_tokens);
+  Impl& self = *impl_;
+  const std::int64_t page_size = self.config.page_size;
+  self.single_qo_indptr = {0, num_qo_tokens};
+  self.single_kv_indptr = {0, num_kv_tokens / page_size + (num_kv_tokens % page_size != 0)};
+  self.single_kv_len = num_kv_tokens;
+  const auto span = [](const auto& values) {
+    return IndexSpan(std::span<const std::int64_t>(values));
+  };
+  const IndexSpan kv_lens(std::span<const std::int64_t>(&self.single_kv_len, 1));
+  plan(span(self.single_qo_indptr), span(self.single_kv_indptr), {}, kv_lens, stream);
 }
 
 void Attention::run(const RunArgs& args) {

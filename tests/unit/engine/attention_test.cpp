@@ -41,6 +41,32 @@ TEST(Attention, AgreesWithTheReferenceBackend) {
   for (std::size_t i = 0; i < lse.size(); ++i) EXPECT_NEAR(lse[i], p.lse[i], 2e-6) << i;
 }
 
+TEST(Attention, ASingleRequestNeedsNoTable) {
+  SmallProblem p;
+  p.spec.variant = variants::softmax({.causal = true});
+  p.args.q = p.args.q.slice(0, 0, 2);
+  p.args.out = p.args.out.slice(0, 0, 2);
+  p.args.lse = p.args.lse.slice(0, 0, 2);
+  p.args.k = TensorView(p.k.data(), DType::f32, {12, 1, SmallProblem::kDim});
+  p.args.v = TensorView(p.v.data(), DType::f32, {12, 1, SmallProblem::kDim});
+  for (const std::int64_t keys : {11, 0, 1}) {
+    Attention attention(p.spec, p.config);
+    attention.plan_single(2, keys);
+    attention.run(p.args);
+    const std::vector<float> out = p.out;
+
+    const std::vector<std::int32_t> qo_indptr{0, 2}, lens{static_cast<std::int32_t>(keys)},
+        indptr{0, static_cast<std::int32_t>((keys + 3) / 4)};
+    attention.plan(qo_indptr, indptr, {}, lens);
+    attention.run(p.args);
+    EXPECT_EQ(p.out, out) << keys;
+    EXPECT_EQ(attention.current_plan().stats().requests, 1);
+  }
+  Attention attention(p.spec, p.config);
+  EXPECT_THAT(error_of([&] { attention.plan_single(1, -2); }).what(),
+              HasSubstr("num_kv_tokens is -2"));
+}
+
 TEST(Attention, ARefusedPlanLeavesThePreviousOneInForce) {
   SmallProblem p;
   Attention attention(p.spec, p.config);
