@@ -5,6 +5,7 @@
 #include <trencadis/attention_spec.h>
 #include <trencadis/block_sparse.h>
 #include <trencadis/composition.h>
+#include <trencadis/device.h>
 #include <trencadis/device_limits.h>
 #include <trencadis/dtype.h>
 #include <trencadis/error.h>

@@ -85,6 +85,13 @@ class Driver {
   const std::string& path() const noexcept { return library_.path(); }
   const StatusTexts& texts() const noexcept { return texts_; }
 
+  /// A function beyond the table, for what few programs ask for. Throws Error(not_supported) where
+  /// the driver lacks it.
+  template <class Signature>
+  Call<Signature> function(const char* symbol) const {
+    return {library_, texts_, symbol};
+  }
+
   /// As CUDA counts: 12040 is 12.4.
   int version() const;
   int device_count() const;
