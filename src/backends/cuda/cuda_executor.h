@@ -43,8 +43,8 @@ class CudaExecutor final : public engine::Executor {
   DeviceLimits limits_;
   bool graph_safe_;
   PlanRing ring_;
-  DeviceBuffer memory_;  // of the plan in force
-  DeviceBuffer grown_;   // where that is too small for the plan to come
+  DeviceBuffer memory_;     // of the plan in force
+  DeviceBuffer grown_;      // where that is too small for the plan to come
   DevicePointer plan_ = 0;  // of the plan that was submitted last
 };
 

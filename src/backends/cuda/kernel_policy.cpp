@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "backends/cuda/shared_memory.h"
 #include "base/check.h"
 #include "codegen/validate.h"
 #include "contract/plan.h"
@@ -14,19 +18,14 @@ namespace trencadis::cuda {
 namespace {
 
 constexpr int kStages = 2;  // as planner::tile_bytes counts them
-/// Tables of rows and tokens, and rows that hooks take apart, beside the tiles.
+/// What tables, and rows that hooks take apart, leave to the tiles at most; where they or the
+/// padding of rows take more, tiles get less in steps.
 constexpr std::int64_t kBesideTiles = 10 * 1024;
+constexpr std::int64_t kStep = 1024;
+constexpr std::int64_t kReserved = 1024;  // by the driver, in every CTA
 /// Rows of the largest query tile. 128 rows by 64 tokens of 128 elements spill at four warps
 /// (124 bytes a thread for sm_90a), 64 rows do not.
 constexpr int kMaxQueryTile = 64;
-
-DeviceLimits limits_for(std::int64_t tile_memory, bool float32) {
-  DeviceLimits limits;
-  limits.tile_memory = tile_memory;
-  // Tensor cores do not multiply float32: its rows go one by one.
-  limits.max_query_tile = float32 ? 1 : kMaxQueryTile;
-  return limits;
-}
 
 /// Whether a CTA of so many warps can share out every tile (collective/shape.h).
 bool shares_out(const planner::TilePolicy& tiles, int warps) {
@@ -39,9 +38,39 @@ bool shares_out(const planner::TilePolicy& tiles, int warps) {
                      });
 }
 
-bool small_tiles(const planner::TilePolicy& tiles) {
-  return std::any_of(tiles.classes.begin(), tiles.classes.begin() + tiles.count,
+bool small_tiles(const std::vector<contract::TileClass>& classes) {
+  return std::any_of(classes.begin(), classes.end(),
                      [](const contract::TileClass& tile) { return tile.kv_tokens < 64; });
+}
+
+/// The most warps that can share out every tile; 0: none can.
+int most_warps(const planner::TilePolicy& tiles) {
+  int warps = 4;
+  while (warps > 0 && !shares_out(tiles, warps)) warps /= 2;
+  return warps;
+}
+
+/// The largest tiles of which a multiprocessor holds `ctas` CTAs.
+std::optional<KernelPolicy> fitting_policy(const AttentionSpec& spec,
+                                           const codegen::CudaArchitecture& architecture,
+                                           int ctas) {
+  KernelPolicy policy;
+  policy.config = {
+      .architecture = std::string(architecture.name), .stages = kStages, .ctas_per_sm = ctas};
+  DeviceLimits& limits = policy.tiles;
+  limits.name = architecture.name;
+  // Tensor cores do not multiply float32: its rows go one by one.
+  limits.max_query_tile = spec.dtype_kv == DType::f32 ? 1 : kMaxQueryTile;
+  const std::int64_t room = (architecture.max_cta_shared_memory + kReserved) / ctas - kReserved;
+  const std::int64_t smallest = planner::tile_bytes(spec, {1, 32});
+  limits.tile_memory = architecture.max_cta_shared_memory / ctas - kBesideTiles;
+  for (; limits.tile_memory >= smallest; limits.tile_memory -= kStep) {
+    const planner::TilePolicy tiles = planner::choose_tiles(spec, limits);
+    policy.config.classes = {tiles.classes.begin(), tiles.classes.begin() + tiles.count};
+    policy.config.warps = most_warps(tiles);
+    if (policy.config.warps > 0 && shared_bytes(spec, policy.config) <= room) return policy;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -73,32 +102,17 @@ KernelPolicy kernel_policy(const AttentionSpec& spec,
     base::fail(ErrorKind::not_supported,
                "dtype_kv is bfloat16, which the tensor cores of {} do not have: it needs sm_80",
                architecture.name);
-  const bool float32 = spec.dtype_kv == DType::f32;
   // Two CTAs hide each other's latencies, unless the tiles would become small for it.
-  int ctas = 2;
-  DeviceLimits limits = limits_for(architecture.max_cta_shared_memory / 2 - kBesideTiles, float32);
-  limits.name = architecture.name;
-  const auto choose = [&] { return planner::choose_tiles(spec, limits); };
-  const std::int64_t smallest = planner::tile_bytes(spec, {1, 32});
-  if (limits.tile_memory < smallest || small_tiles(choose())) {
-    ctas = 1;
-    limits.tile_memory = architecture.max_cta_shared_memory - kBesideTiles;
-  }
-  const planner::TilePolicy tiles = choose();
-  int warps = 4;
-  while (warps > 1 && !shares_out(tiles, warps)) warps /= 2;
-  if (!shares_out(tiles, warps))
+  std::optional<KernelPolicy> policy = fitting_policy(spec, architecture, 2);
+  if (!policy || small_tiles(policy->config.classes))
+    policy = fitting_policy(spec, architecture, 1);
+  if (!policy)
     base::fail(ErrorKind::not_supported,
-               "head dims {} and {} leave no tile that the warps of a CTA of {} can share",
-               spec.head_dim_qk, spec.vo(), architecture.name);
-  KernelPolicy policy;
-  policy.config = {.architecture = std::string(architecture.name),
-                   .warps = warps,
-                   .stages = kStages,
-                   .ctas_per_sm = ctas,
-                   .classes = {tiles.classes.begin(), tiles.classes.begin() + tiles.count}};
-  policy.tiles = limits;
-  return policy;
+               "head dims {} and {} need {} bytes for the smallest tiles, and tables beside them; "
+               "a CTA of {} has {}",
+               spec.head_dim_qk, spec.vo(), planner::tile_bytes(spec, {1, 32}), architecture.name,
+               architecture.max_cta_shared_memory);
+  return *std::move(policy);
 }
 
 jit::KernelSource kernel_source(const AttentionSpec& spec,

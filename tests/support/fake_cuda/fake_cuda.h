@@ -12,9 +12,9 @@
 //
 // A stream is done with a call when the call returns, unless it is held: then copies, launches and
 // records wait until the stream is released, in order, and a copy reads its source when it runs.
-// What waits for an event runs the stream that it is recorded in so far and no further. Freeing device
-// memory waits for all streams, as the driver does; pinned memory that a waiting copy reads is not
-// freed, and counts as "freed in use".
+// What waits for an event runs the stream that it is recorded in so far and no further. Freeing
+// device memory waits for all streams, as the driver does; pinned memory that a waiting copy reads
+// is not freed, and counts as "freed in use".
 //
 // A stream that is being captured keeps launches for a graph. Copies, records, allocating and
 // freeing fail then and invalidate the capture: the real driver takes some of them into a graph,

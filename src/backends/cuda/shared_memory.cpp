@@ -1,0 +1,81 @@
+#include "backends/cuda/shared_memory.h"
+
+#include <algorithm>
+
+#include "contract/units.h"
+
+namespace trencadis::cuda {
+namespace {
+
+constexpr std::int64_t kFloat = 4;
+constexpr std::int64_t kTokenEntry = 16;
+constexpr std::int64_t kRowEntry = 8;
+
+std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return contract::ceil_div(value, step) * step;
+}
+
+/// Extents that all layouts of a kernel share.
+struct Extents {
+  Extents(const AttentionSpec& spec, const codegen::CudaKernelConfig& config)
+      : dim_qk(round_up(spec.head_dim_qk, 16)),
+        dim_vo(round_up(spec.vo(), 16)),
+        element(static_cast<std::int64_t>(size_of(spec.dtype_kv))),
+        warps(config.warps),
+        stages(config.stages) {}
+
+  std::int64_t chunks(std::int64_t dim) const { return dim * element / 16; }
+  /// tile/shared_tile.h: rows of whole bank lines, or an odd number of chunks apart.
+  std::int64_t row_bytes(std::int64_t dim) const {
+    const std::int64_t count = chunks(dim);
+    return (count % 8 == 0 ? count : count | 1) * 16;
+  }
+  std::int64_t ring_bytes(std::int64_t tokens) const {
+    return stages *
+           (round_up(tokens * row_bytes(dim_qk), 128) + round_up(tokens * row_bytes(dim_vo), 128));
+  }
+  /// Where tokens lie and which they are, of the tiles in flight and the one to come.
+  std::int64_t token_bytes(std::int64_t tokens) const {
+    return (stages + 1) * tokens * (kTokenEntry + kFloat);
+  }
+  std::int64_t scratch_bytes() const { return warps * std::max(dim_qk, dim_vo) * kFloat; }
+
+  std::int64_t dim_qk, dim_vo, element, warps, stages;
+};
+
+std::int64_t tensor_bytes(const Extents& x, const contract::TileClass& tile) {
+  const std::int64_t rows = tile.q_rows, tokens = tile.kv_tokens;
+  std::int64_t at = round_up(rows * kRowEntry, 128) + x.token_bytes(tokens);
+  at = round_up(at + tokens * kFloat, 16);  // keys that a row sees
+  at = round_up(at + x.scratch_bytes(), 128);
+  at = round_up(at + rows * x.row_bytes(x.dim_qk), 128);
+  const std::int64_t state_rows = x.warps / std::min(x.warps, rows / 16) * rows;
+  const std::int64_t outputs =
+      round_up(at + 2 * state_rows * kFloat, 128) +
+      round_up(state_rows * (std::min<std::int64_t>(x.dim_vo, 64) + 4) * kFloat, 128);
+  return std::max(at + x.ring_bytes(tokens), outputs);
+}
+
+std::int64_t vector_bytes(const Extents& x, std::int64_t tokens) {
+  const std::int64_t threads = x.warps * 32;
+  std::int64_t at = x.token_bytes(tokens);
+  at += 2 * x.dim_qk * kFloat + threads * kFloat;  // the query, logits
+  at = round_up(at + tokens * kFloat, 16);         // weights
+  at = round_up(at + x.scratch_bytes(), 128);
+  const std::int64_t shares =
+      std::max<std::int64_t>(1, std::min(threads / x.chunks(x.dim_vo), tokens));
+  return at + std::max(x.ring_bytes(tokens), shares * x.dim_vo * kFloat);
+}
+
+}  // namespace
+
+std::int64_t shared_bytes(const AttentionSpec& spec, const codegen::CudaKernelConfig& config) {
+  const Extents extents(spec, config);
+  std::int64_t bytes = 0;
+  for (const contract::TileClass& tile : config.classes)
+    bytes = std::max(bytes, tile.q_rows == 1 ? vector_bytes(extents, tile.kv_tokens)
+                                             : tensor_bytes(extents, tile));
+  return bytes;
+}
+
+}  // namespace trencadis::cuda

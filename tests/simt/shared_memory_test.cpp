@@ -1,0 +1,78 @@
+// What the host says of a kernel's shared memory is what the kernel takes.
+#include "backends/cuda/shared_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "cuda/entry/attention.h"
+#include "simt/run_emulated.h"
+#include "variant/stock.h"
+
+namespace trencadis::cuda {
+namespace {
+
+using collective::Tile;
+using collective::TileClasses;
+
+struct NoParams {};
+
+template <class Tag, int kQk, int kVo, int kWarpCount, int kStageCount, class Classes>
+struct Config {
+  static constexpr int kHeadDimQk = kQk, kHeadDimVo = kVo;
+  using Element = Tag;
+  using Output = Tag;
+  static constexpr bool kUseSoftmax = true;
+  static constexpr int kWarps = kWarpCount;
+  static constexpr int kStages = kStageCount;
+  using TileClasses = Classes;
+  using Functor = variant::Chain<>;
+  using Params = NoParams;
+};
+
+template <class Tag, int kQk, int kVo, int kWarps, int kStages, class Tile>
+void expect_equal_for(const char* what) {
+  using One = Config<Tag, kQk, kVo, kWarps, kStages, TileClasses<Tile>>;
+  AttentionSpec spec;
+  spec.head_dim_qk = kQk;
+  spec.head_dim_vo = kVo;
+  spec.dtype_q = spec.dtype_kv = spec.dtype_o =
+      std::is_same_v<Tag, float> ? DType::f32 : DType::f16;
+  codegen::CudaKernelConfig config;
+  config.warps = kWarps;
+  config.stages = kStages;
+  config.classes.push_back({Tile::kRows, Tile::kTokens});
+  EXPECT_EQ(shared_bytes(spec, config), entry::kSharedBytes<One>)
+      << what << ", dims " << kQk << " and " << kVo << ", " << kWarps << " warps, " << Tile::kRows
+      << " by " << Tile::kTokens;
+}
+
+template <int kQk, int kVo, int kStages>
+void expect_equal() {
+  using ptx::Half;
+  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<1, 64>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 2, kStages, Tile<1, 32>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<16, 64>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 2, kStages, Tile<16, 32>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<32, 128>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<64, 32>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<128, 128>>("16 bits");
+  expect_equal_for<float, kQk, kVo, 4, kStages, Tile<1, 64>>("32 bits");
+  expect_equal_for<float, kQk, kVo, 4, kStages, Tile<1, 32>>("32 bits");
+}
+
+TEST(SharedMemory, IsWhatTheKernelTakes) {
+  expect_equal<16, 16, 2>();
+  expect_equal<64, 64, 2>();
+  expect_equal<64, 40, 3>();
+  expect_equal<72, 136, 2>();
+  expect_equal<80, 80, 2>();
+  expect_equal<96, 96, 2>();
+  expect_equal<128, 128, 2>();
+  expect_equal<192, 128, 2>();
+  expect_equal<256, 256, 2>();
+  expect_equal<512, 512, 2>();
+  expect_equal<512, 16, 2>();
+  expect_equal<16, 512, 3>();
+}
+
+}  // namespace
+}  // namespace trencadis::cuda
