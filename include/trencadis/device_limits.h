@@ -16,6 +16,7 @@ struct DeviceLimits {
   double matmul_tflops = 1.0;      // sustained rate of the matrix units for 16-bit inputs
   std::int64_t tile_memory = 0;    // bytes a CTA may hold for q, k and v tiles
   int max_query_tile = 128;        // largest T_q that the kernels for it have
+  int max_kv_tile = 128;           // largest T_kv beside more than 16 rows
   int min_tensor_query_tile = 16;  // rows of the smallest matrix tile; 1: any
   double item_overhead_us = 1.0;   // prologue + epilogue of a work item
   double tile_overhead_us = 0.05;  // fixed cost of a KV tile

@@ -26,6 +26,8 @@ void check_device(const DeviceLimits& device) {
         device.tile_overhead_us);
   check(device.max_query_tile >= 1, "device.max_query_tile is {}, expected at least 1",
         device.max_query_tile);
+  check(device.max_kv_tile >= 32, "device.max_kv_tile is {}, expected at least 32",
+        device.max_kv_tile);
   check(device.tile_memory >= 0, "device.tile_memory is {}, expected at least 0",
         device.tile_memory);
 }

@@ -48,6 +48,7 @@ extern "C" __global__ void use_every_instruction(const char* in, char* out, int*
 
   float sum = d[0] + d[1] + d[2] + d[3];
   sum += shuffle_xor(sum, 16) + shuffle(sum, 3);
+  sum += static_cast<float>(opaque(warp_index()));
   sum += static_cast<float>(shuffle(lane_index(), 5) + shuffle_xor(thread_index(), 1));
   sum = exp2_approx(sum) + log2_approx(sum) + reciprocal(sum);
   sum += convert<Half>(sum) + convert<BFloat>(sum);

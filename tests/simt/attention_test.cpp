@@ -87,6 +87,8 @@ TYPED_TEST(Dims, H2AreRightForEveryClass) {
   b.dtype(half ? DType::f16 : DType::bf16).lengths({{1, 90}, {6, 40}, {20, 70}, {70, 75}});
   const Problem p = b.build();
   EXPECT_TRUE(close_to_reference(run_emulated<TypeParam>(p), p));
+  EXPECT_GT(simt::attention_statistics().ldmatrix_phases, 0u);
+  EXPECT_EQ(simt::attention_statistics().ldmatrix_conflicts, 0u);
 }
 
 TEST(SimtAttention, A3EveryPageSizeLayoutAndPool) {

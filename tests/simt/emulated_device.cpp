@@ -53,7 +53,7 @@ struct Configured {
   using Params = P;
 };
 
-using Matrices = TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 128>, Tile<64, 128>>;
+using Matrices = TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 64>, Tile<64, 64>>;
 
 template <class Kernel>
 void run_grid(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,

@@ -64,6 +64,12 @@ std::vector<contract::TileClass> classes_of(collective::TileClasses<Tiles...>) {
   return {{Tiles::kRows, Tiles::kTokens}...};
 }
 
+/// Of the attention kernel that ran last.
+inline Statistics& attention_statistics() {
+  static Statistics of_last_run;
+  return of_last_run;
+}
+
 /// Throws std::runtime_error as launch() does, and where the plan's classes are not the kernel's.
 template <class Config>
 testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits& device,
@@ -112,6 +118,7 @@ testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits
             .shared_bytes = static_cast<std::size_t>(shared),
             .seed = seed},
            [&] { entry::attention<Config>(params, image.header()); });
+    attention_statistics() = statistics();
     launch({.ctas = 2, .threads = 64, .shared_bytes = 0, .seed = seed},
            [&] { entry::merge<Config>(params, image.header()); });
   });

@@ -124,8 +124,8 @@ class Epilogue {
     for (int r = 0; r < Loop::kThreadRows; ++r) {
       const float sum = sum_of_quad(loop.state[r].sum);
       if (ptx::lane_index() % 4 == 0) {
-        maxima()[Loop::state_row(r)] = loop.state[r].max;
-        sums()[Loop::state_row(r)] = sum;
+        maxima()[loop.state_row(r)] = loop.state[r].max;
+        sums()[loop.state_row(r)] = sum;
       }
     }
     ptx::sync_cta();
@@ -164,15 +164,15 @@ class Epilogue {
   TRENCADIS_DEVICE void put_slice(const Loop& loop, int first) const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
-      const int tile_row = Loop::thread_row(r);
-      const float scale = scale_of(tile_row, Loop::state_row(r) / Shape::kRows);
-      float* to = output() + Loop::state_row(r) * Shape::kSliceStride;
+      const int tile_row = loop.thread_row(r);
+      const float scale = scale_of(tile_row, loop.state_row(r) / Shape::kRows);
+      float* to = output() + loop.state_row(r) * Shape::kSliceStride;
 #pragma unroll
       for (int j = 0; j < Loop::kOutTiles; ++j) {
         if (j * 8 < first || j * 8 >= first + Shape::kSlice) continue;
 #pragma unroll
         for (int c = 0; c < 2; ++c)
-          to[Loop::thread_column(j, c) - first] = loop.o[r / 2][j][r % 2 * 2 + c] * scale;
+          to[loop.thread_column(j, c) - first] = loop.o[r / 2][j][r % 2 * 2 + c] * scale;
       }
     }
   }

@@ -60,7 +60,9 @@ class KvSource {
         first_block_(bsr.indptr[block_row]),
         begin_(begin),
         end_(end),
-        shared_(shared) {}
+        thread_(ptx::opaque(ptx::thread_index())),
+        shared_(shared),
+        tiles_(ptx::shared_place(shared) + Shape::kRing) {}
 
   TRENCADIS_DEVICE int tiles() const {
     return (end_ - begin_ + Shape::kTokens - 1) / Shape::kTokens;
@@ -81,7 +83,7 @@ class KvSource {
 
   /// The calling thread's token of `tile`, the page id on its way.
   TRENCADIS_DEVICE Lookup look_up(int tile) const {
-    const int index = ptx::thread_index();
+    const int index = thread_;
     if (index >= Shape::kTokens || tile >= tiles()) return {-1, 0, 0};
     const int token = begin_ + tile * Shape::kTokens + index;
     const bool valid = token < end_;
@@ -96,7 +98,7 @@ class KvSource {
 
   /// Tells the CTA. To be followed by a barrier.
   TRENCADIS_DEVICE void publish(int tile, const Lookup& found) const {
-    const int index = ptx::thread_index();
+    const int index = thread_;
     if (index >= Shape::kTokens || tile >= tiles()) return;
     const bool valid = found.page >= 0;
     entries(tile)[index] = {
@@ -117,16 +119,22 @@ class KvSource {
     ptx::commit_copies();
   }
 
-  TRENCADIS_DEVICE char* keys(int tile) const {
-    return shared_ + Shape::kRing + tile % Shape::kStages * Shape::kStageBytes;
+  // Where a tile lies in shared memory, for instructions on it and for hooks.
+  TRENCADIS_DEVICE ptx::SharedAddress keys(int tile) const { return tiles_ + stage_offset(tile); }
+  TRENCADIS_DEVICE ptx::SharedAddress values(int tile) const {
+    return tiles_ + (stage_offset(tile) + Shape::kKeyBytes);
   }
-  TRENCADIS_DEVICE char* values(int tile) const { return keys(tile) + Shape::kKeyBytes; }
+  TRENCADIS_DEVICE char* key_bytes(int tile) const {
+    return shared_ + Shape::kRing + stage_offset(tile);
+  }
+  TRENCADIS_DEVICE char* value_bytes(int tile) const { return key_bytes(tile) + Shape::kKeyBytes; }
 
  private:
   template <class Tile, int kDim, class OffsetOf>
-  TRENCADIS_DEVICE void copy_rows(const char* base, OffsetOf offset_of, char* to) const {
+  TRENCADIS_DEVICE void copy_rows(const char* base, OffsetOf offset_of,
+                                  ptx::SharedAddress to) const {
     constexpr int kUsed = kDim / Tile::kChunkElements;
-    for (int i = ptx::thread_index(); i < Shape::kTokens * Tile::kChunks; i += Shape::kThreads) {
+    for (int i = thread_; i < Shape::kTokens * Tile::kChunks; i += Shape::kThreads) {
       const int row = i / Tile::kChunks;
       const int chunk = i % Tile::kChunks;
       const long long offset = offset_of(row);
@@ -139,6 +147,10 @@ class KvSource {
             to + Tile::offset(row, chunk),
             valid ? load_elements_16<typename Config::Element>(from) : ptx::Bytes16{});
     }
+  }
+
+  TRENCADIS_DEVICE static int stage_offset(int tile) {
+    return tile % Shape::kStages * Shape::kStageBytes;
   }
 
   TRENCADIS_DEVICE TokenEntry* entries(int tile) const {
@@ -154,7 +166,9 @@ class KvSource {
   const Pool& pool_;
   int first_block_;
   int begin_, end_;
+  int thread_;
   char* shared_;
+  ptx::SharedAddress tiles_;  // the ring of stages
 };
 
 }  // namespace trencadis::collective

@@ -41,6 +41,7 @@ struct Queries {
     const bool aligned = ((reinterpret_cast<unsigned long long>(q) |
                            static_cast<unsigned long long>(token_bytes | head_bytes)) &
                           15) == 0;
+    const ptx::SharedAddress tile = ptx::shared_place(shared) + Shape::kQuery;
     const unsigned signs = negate ? 0x80008000u : 0u;
     for (int i = ptx::thread_index(); i < Shape::kRows * Tile::kChunks; i += Shape::kThreads) {
       const int r = i / Tile::kChunks;
@@ -53,7 +54,7 @@ struct Queries {
         value = aligned ? ptx::load_global_16(from) : load_elements_16<Tag>(from);
         for (unsigned& word : value.w) word ^= signs;
       }
-      ptx::store_shared_16(shared + Shape::kQuery + Tile::offset(r, chunk), value);
+      ptx::store_shared_16(tile + Tile::offset(r, chunk), value);
     }
     if constexpr (variant::kHasHook<Functor, variant::kQueryTransform>) {
       ptx::sync_cta();

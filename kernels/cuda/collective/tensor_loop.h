@@ -38,7 +38,7 @@ class TensorLoop {
   static constexpr bool kTransforms = variant::kHasHook<Functor, variant::kLogitsTransform>;
 
   TRENCADIS_DEVICE TensorLoop(const Launch<Config>& launch, const Block& block)
-      : launch_(launch), block_(block) {}
+      : launch_(launch), block_(block), thread_(ptx::opaque(ptx::thread_index())) {}
 
   /// Attends the block to storage tokens [begin, end). Afterwards the state is this thread's part
   /// of the rows, and the ring of stages is free.
@@ -86,31 +86,31 @@ class TensorLoop {
 
   // --- who holds what ----------------------------------------------------------------------------
 
-  TRENCADIS_DEVICE static int query_warp() {
-    return ptx::warp_index() % Shape::kQueryWarps;
+  TRENCADIS_DEVICE int query_warp() const {
+    return (thread_ >> 5) % Shape::kQueryWarps;
   }
-  TRENCADIS_DEVICE static int kv_warp() {
-    return ptx::warp_index() / Shape::kQueryWarps;
+  TRENCADIS_DEVICE int kv_warp() const {
+    return (thread_ >> 5) / Shape::kQueryWarps;
   }
   /// First row of the warp.
-  TRENCADIS_DEVICE static int warp_row() {
+  TRENCADIS_DEVICE int warp_row() const {
     return query_warp() * Shape::kWarpRows;
   }
   /// First key of the warp in a tile.
-  TRENCADIS_DEVICE static int warp_key() {
+  TRENCADIS_DEVICE int warp_key() const {
     return kv_warp() * Shape::kWarpKeys;
   }
 
  public:
   /// Row of the tile that the thread's r-th row is.
-  TRENCADIS_DEVICE static int thread_row(int r) {
-    return warp_row() + r / 2 * 16 + r % 2 * 8 + ptx::lane_index() / 4;
+  TRENCADIS_DEVICE int thread_row(int r) const {
+    return warp_row() + r / 2 * 16 + r % 2 * 8 + (thread_ & 31) / 4;
   }
   /// Column of the j-th tile of 8 in which element c of an accumulator lies.
-  TRENCADIS_DEVICE static int thread_column(int j, int c) {
-    return j * 8 + ptx::lane_index() % 4 * 2 + c % 2;
+  TRENCADIS_DEVICE int thread_column(int j, int c) const {
+    return j * 8 + thread_ % 4 * 2 + c % 2;
   }
-  TRENCADIS_DEVICE static int state_row(int r) {
+  TRENCADIS_DEVICE int state_row(int r) const {
     return kv_warp() * Shape::kRows + thread_row(r);
   }
 
@@ -126,8 +126,12 @@ class TensorLoop {
     accumulate(source.values(tile), s);
   }
 
-  TRENCADIS_DEVICE void score(const char* keys, float (&s)[kRowTiles][kKeyTiles][4]) const {
-    const char* queries = launch_.shared + Shape::kQuery;
+  TRENCADIS_DEVICE void score(ptx::SharedAddress keys, float (&s)[kRowTiles][kKeyTiles][4]) const {
+    using Queries = typename Shape::QueryTile;
+    using Keys = typename Shape::KeyTile;
+    const ptx::SharedAddress query_walk = tile::walk_rows<Queries>(
+        ptx::shared_place(launch_.shared) + Shape::kQuery, warp_row(), thread_ & 31);
+    const ptx::SharedAddress key_walk = tile::walk_keys<Keys>(keys, warp_key(), thread_ & 31);
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
@@ -138,12 +142,11 @@ class TensorLoop {
     for (int step = 0; step < Shape::kDimQk / 16; ++step) {
       unsigned a[kRowTiles][4];
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i)
-        tile::load_rows<typename Shape::QueryTile>(a[i], queries, warp_row() + 16 * i, step);
+      for (int i = 0; i < kRowTiles; ++i) tile::load_rows<Queries>(a[i], query_walk, 16 * i, step);
 #pragma unroll
       for (int j = 0; j < kKeyTiles; j += 2) {
         unsigned b[4];
-        tile::load_keys<typename Shape::KeyTile>(b, keys, warp_key() + 8 * j, step);
+        tile::load_keys<Keys>(b, key_walk, 8 * j, step);
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           ptx::mma_16x8x16<Tag>(s[i][j], a[i], b[0], b[1]);
@@ -213,7 +216,10 @@ class TensorLoop {
     }
   }
 
-  TRENCADIS_DEVICE void accumulate(const char* values, const float (&s)[kRowTiles][kKeyTiles][4]) {
+  TRENCADIS_DEVICE void accumulate(ptx::SharedAddress values,
+                                   const float (&s)[kRowTiles][kKeyTiles][4]) {
+    using Values = typename Shape::ValueTile;
+    const ptx::SharedAddress walk = tile::walk_rows<Values>(values, warp_key(), thread_ & 31);
 #pragma unroll
     for (int step = 0; step < Shape::kWarpKeys / 16; ++step) {
       unsigned a[kRowTiles][4];
@@ -230,7 +236,7 @@ class TensorLoop {
 #pragma unroll
       for (int part = 0; part < kOutTiles / 2; ++part) {
         unsigned b[4];
-        tile::load_values<typename Shape::ValueTile>(b, values, warp_key() + 16 * step, part);
+        tile::load_values<Values>(b, walk, 16 * step, part);
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           ptx::mma_16x8x16<Tag>(o[i][2 * part], a[i], b[0], b[1]);
@@ -243,10 +249,10 @@ class TensorLoop {
   // --- what only some variants pay for -----------------------------------------------------------
 
   /// A value that no row gives weight to may be garbage, and 0 * NaN is NaN.
-  TRENCADIS_DEVICE void clear_unseen_values(char* values,
+  TRENCADIS_DEVICE void clear_unseen_values(ptx::SharedAddress values,
                                             const float (&s)[kRowTiles][kKeyTiles][4]) const {
     auto* seen = reinterpret_cast<int*>(launch_.shared + Shape::kSeenKeys);
-    for (int i = ptx::thread_index(); i < Shape::kTokens; i += Shape::kThreads) seen[i] = 0;
+    for (int i = thread_; i < Shape::kTokens; i += Shape::kThreads) seen[i] = 0;
     ptx::sync_cta();
 #pragma unroll
     for (int j = 0; j < kKeyTiles; ++j) {
@@ -260,7 +266,7 @@ class TensorLoop {
     }
     ptx::sync_cta();
     using Values = typename Shape::ValueTile;
-    for (int i = ptx::thread_index(); i < Shape::kTokens * Values::kChunks; i += Shape::kThreads) {
+    for (int i = thread_; i < Shape::kTokens * Values::kChunks; i += Shape::kThreads) {
       const int token = i / Values::kChunks;
       if (seen[token] == 0)
         ptx::store_shared_16(values + Values::offset(token, i % Values::kChunks), ptx::Bytes16{});
@@ -270,6 +276,7 @@ class TensorLoop {
 
   const Launch<Config>& launch_;
   const Block& block_;
+  const int thread_;
   RowEntry rows_[kThreadRows];
   int first_position_ = 0;  // of the block's first and last row, on the axis of the keys
   int last_position_ = 0;

@@ -25,12 +25,12 @@ TRENCADIS_DEVICE void transform_tokens(const Launch<Config>& launch, const Block
       const variant::KeyCoord at = block.key_coord(source.position(tile, token));
       if constexpr (kKeys)
         rewrite_row<Tag, typename Shape::KeyTile, Config::kHeadDimQk>(
-            source.keys(tile), token, scratch, [&](const FloatRow& row, int d) {
+            source.key_bytes(tile), token, scratch, [&](const FloatRow& row, int d) {
               return Functor::key_transform(launch.variant, row, d, at);
             });
       if constexpr (kValues)
         rewrite_row<Tag, typename Shape::ValueTile, Config::kHeadDimVo>(
-            source.values(tile), token, scratch, [&](const FloatRow& row, int d) {
+            source.value_bytes(tile), token, scratch, [&](const FloatRow& row, int d) {
               return Functor::value_transform(launch.variant, row, d, at);
             });
     }

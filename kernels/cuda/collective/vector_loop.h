@@ -72,7 +72,10 @@ class VectorLoop {
   using Chunk = FloatChunk<Tag>;
 
   TRENCADIS_DEVICE VectorLoop(const Launch<Config>& launch, const Block& block)
-      : launch_(launch), block_(block), row_(block.row(0)) {}
+      : launch_(launch),
+        block_(block),
+        thread_(ptx::opaque(ptx::thread_index())),
+        row_(block.row(0)) {}
 
   /// Attends the row to storage tokens [begin, end) and writes it.
   TRENCADIS_DEVICE void run(int begin, int end, const Destination& to) {
@@ -116,11 +119,11 @@ class VectorLoop {
     constexpr bool kTransforms = variant::kHasHook<Functor, variant::kQueryTransform>;
     float* source = floats(Shape::kQuery) + Shape::kDimQk;
     float* query = floats(Shape::kQuery);
-    for (int d = ptx::thread_index(); d < Shape::kDimQk; d += Shape::kThreads)
+    for (int d = thread_; d < Shape::kDimQk; d += Shape::kThreads)
       source[d] = d < Config::kHeadDimQk ? Element<Tag>::load(q[d]) : 0.0f;
     ptx::sync_cta();
     const float scale = launch_.negate ? -launch_.scale : launch_.scale;
-    for (int d = ptx::thread_index(); d < Shape::kDimQk; d += Shape::kThreads) {
+    for (int d = thread_; d < Shape::kDimQk; d += Shape::kThreads) {
       float value = source[d];
       if constexpr (kTransforms) {
         if (d < Config::kHeadDimQk)
@@ -134,9 +137,9 @@ class VectorLoop {
   // --- one tile
   // ------------------------------------------------------------------------------------
 
-  TRENCADIS_DEVICE void score(const char* keys) const {
-    const int token = ptx::thread_index() % Shape::kTokens;
-    const int share = ptx::thread_index() / Shape::kTokens;
+  TRENCADIS_DEVICE void score(ptx::SharedAddress keys) const {
+    const int token = thread_ % Shape::kTokens;
+    const int share = thread_ / Shape::kTokens;
     const float* query = floats(Shape::kQuery);
     float sum = 0.0f;
 #pragma unroll 4
@@ -145,7 +148,7 @@ class VectorLoop {
 #pragma unroll
       for (int i = 0; i < Chunk::kElements; ++i) sum += query[c * Chunk::kElements + i] * key.x[i];
     }
-    floats(Shape::kLogits)[ptx::thread_index()] = sum;
+    floats(Shape::kLogits)[thread_] = sum;
   }
 
   /// Logits become weights; returns what the output so far is to be multiplied by. Every warp finds
@@ -156,13 +159,13 @@ class VectorLoop {
     float s[Shape::kLaneKeys];
 #pragma unroll
     for (int k = 0; k < Shape::kLaneKeys; ++k)
-      s[k] = logit(source, tile, tokens, visible, k * 32 + ptx::lane_index());
+      s[k] = logit(source, tile, tokens, visible, k * 32 + (thread_ & 31));
     float rescale = 1.0f;
     if constexpr (Config::kUseSoftmax) rescale = weigh_lanes(s);
-    if (ptx::warp_index() == 0) {
+    if (thread_ < 32) {
 #pragma unroll
       for (int k = 0; k < Shape::kLaneKeys; ++k)
-        floats(Shape::kWeights)[k * 32 + ptx::lane_index()] = s[k];
+        floats(Shape::kWeights)[k * 32 + (thread_ & 31)] = s[k];
     }
     return rescale;
   }
@@ -209,12 +212,12 @@ class VectorLoop {
     return rescale;
   }
 
-  TRENCADIS_DEVICE void accumulate(const char* values, int tokens, float rescale) {
-    const int share = ptx::thread_index() / Shape::ValueTile::kChunks;
+  TRENCADIS_DEVICE void accumulate(ptx::SharedAddress values, int tokens, float rescale) {
+    const int share = thread_ / Shape::ValueTile::kChunks;
     const float* weights = floats(Shape::kWeights);
 #pragma unroll
     for (int t = 0; t < Shape::kThreadChunks; ++t) {
-      const int chunk = ptx::thread_index() % Shape::ValueTile::kChunks + t * Shape::kThreads;
+      const int chunk = thread_ % Shape::ValueTile::kChunks + t * Shape::kThreads;
 #pragma unroll
       for (int i = 0; i < Chunk::kElements; ++i) o_[t][i] *= rescale;
       if (share >= Shape::kValueShares || chunk >= Shape::ValueTile::kChunks) continue;
@@ -234,11 +237,11 @@ class VectorLoop {
   // ------------------------------------------------------------------------------
 
   TRENCADIS_DEVICE void finish(const Destination& to) const {
-    const int share = ptx::thread_index() / Shape::ValueTile::kChunks;
+    const int share = thread_ / Shape::ValueTile::kChunks;
     float* output = floats(Shape::kRing);
 #pragma unroll
     for (int t = 0; t < Shape::kThreadChunks; ++t) {
-      const int chunk = ptx::thread_index() % Shape::ValueTile::kChunks + t * Shape::kThreads;
+      const int chunk = thread_ % Shape::ValueTile::kChunks + t * Shape::kThreads;
       if (share >= Shape::kValueShares || chunk >= Shape::ValueTile::kChunks) continue;
 #pragma unroll
       for (int i = 0; i < Chunk::kElements; ++i)
@@ -251,7 +254,7 @@ class VectorLoop {
                              : to.is_final()
                                  ? FinalRow<Config>::normaliser(launch_.params, row_, total)
                                  : total.inverse();
-    for (int d = ptx::thread_index(); d < Config::kHeadDimVo; d += Shape::kThreads) {
+    for (int d = thread_; d < Config::kHeadDimVo; d += Shape::kThreads) {
       float value = 0.0f;
 #pragma unroll 4
       for (int s = 0; s < Shape::kValueShares; ++s) value += output[s * Shape::kDimVo + d];
@@ -261,7 +264,7 @@ class VectorLoop {
       else
         launch_.params.partial_o[to.row(0) * Config::kHeadDimVo + d] = value;
     }
-    if (ptx::thread_index() == 0) {
+    if (thread_ == 0) {
       if (to.is_final())
         FinalRow<Config>::store_lse(launch_.params, block_, row_, total);
       else
@@ -272,6 +275,7 @@ class VectorLoop {
 
   const Launch<Config>& launch_;
   const Block& block_;
+  const int thread_;
   RowEntry row_;
   RowState state_;
   float o_[Shape::kThreadChunks][Chunk::kElements] = {};

@@ -12,10 +12,10 @@
 namespace trencadis::ptx {
 
 /// 16 bytes, past L1; zeros where !valid, and then nothing is read from `global`.
-TRENCADIS_DEVICE void copy_async_16(void* shared, const void* global, bool valid) {
+TRENCADIS_DEVICE void copy_async_16(SharedAddress shared, const void* global, bool valid) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   const unsigned bytes_read = valid ? 16u : 0u;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared.bits),
                "l"(__cvta_generic_to_global(global)), "r"(bytes_read)
                : "memory");
 #else
@@ -28,6 +28,10 @@ TRENCADIS_DEVICE void copy_async_16(void* shared, const void* global, bool valid
   }
   store_shared_16(shared, value);
 #endif
+}
+
+TRENCADIS_DEVICE void copy_async_16(void* shared, const void* global, bool valid) {
+  copy_async_16(shared_place(shared), global, valid);
 }
 
 /// Closes a group over the copies since the last commit; it may be empty.

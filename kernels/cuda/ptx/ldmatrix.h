@@ -12,32 +12,47 @@
 
 namespace trencadis::ptx {
 
-TRENCADIS_DEVICE void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
+TRENCADIS_DEVICE void load_matrix_x4(unsigned (&r)[4], SharedAddress shared_row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(shared_row))
+               : "r"(shared_row.bits)
                : "memory");
 }
 
-TRENCADIS_DEVICE void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
+TRENCADIS_DEVICE void load_matrix_x4_transposed(unsigned (&r)[4], SharedAddress shared_row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(shared_row))
+               : "r"(shared_row.bits)
                : "memory");
 }
 
-TRENCADIS_DEVICE void load_matrix_x2(unsigned (&r)[2], const void* shared_row) {
+TRENCADIS_DEVICE void load_matrix_x2(unsigned (&r)[2], SharedAddress shared_row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
-               : "r"(shared_address(shared_row))
+               : "r"(shared_row.bits)
                : "memory");
 }
 
-TRENCADIS_DEVICE void load_matrix_x2_transposed(unsigned (&r)[2], const void* shared_row) {
+TRENCADIS_DEVICE void load_matrix_x2_transposed(unsigned (&r)[2], SharedAddress shared_row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                : "=r"(r[0]), "=r"(r[1])
-               : "r"(shared_address(shared_row))
+               : "r"(shared_row.bits)
                : "memory");
+}
+
+// The same by pointers.
+
+TRENCADIS_DEVICE void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
+  load_matrix_x4(r, shared_place(shared_row));
+}
+TRENCADIS_DEVICE void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
+  load_matrix_x4_transposed(r, shared_place(shared_row));
+}
+TRENCADIS_DEVICE void load_matrix_x2(unsigned (&r)[2], const void* shared_row) {
+  load_matrix_x2(r, shared_place(shared_row));
+}
+TRENCADIS_DEVICE void load_matrix_x2_transposed(unsigned (&r)[2], const void* shared_row) {
+  load_matrix_x2_transposed(r, shared_place(shared_row));
 }
 
 }  // namespace trencadis::ptx

@@ -24,6 +24,19 @@ TRENCADIS_DEVICE unsigned shared_address(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
+/// A place in the CTA's shared memory in 32 bits, which is half of what a pointer takes: addresses
+/// of tiles are most of what a main loop keeps in registers besides its tiles.
+struct SharedAddress {
+  unsigned bits;
+  TRENCADIS_FN friend SharedAddress operator+(SharedAddress at, int bytes) {
+    return {at.bits + static_cast<unsigned>(bytes)};
+  }
+};
+
+TRENCADIS_DEVICE SharedAddress shared_place(const void* shared) {
+  return {shared_address(shared)};
+}
+
 /// For data that nobody writes while the kernel runs and that is read once: it leaves L1 alone.
 TRENCADIS_DEVICE Bytes16 load_global_16(const void* global) {
   Bytes16 result;
@@ -49,19 +62,26 @@ TRENCADIS_DEVICE void store_global_16(void* global, const Bytes16& value) {
                : "memory");
 }
 
-TRENCADIS_DEVICE Bytes16 load_shared_16(const void* shared) {
+TRENCADIS_DEVICE Bytes16 load_shared_16(SharedAddress shared) {
   Bytes16 result;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(result.w[0]), "=r"(result.w[1]), "=r"(result.w[2]), "=r"(result.w[3])
-               : "r"(shared_address(shared))
+               : "r"(shared.bits)
                : "memory");
   return result;
 }
+TRENCADIS_DEVICE Bytes16 load_shared_16(const void* shared) {
+  return load_shared_16(shared_place(shared));
+}
+
+TRENCADIS_DEVICE void store_shared_16(SharedAddress shared, const Bytes16& value) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared.bits), "r"(value.w[0]),
+               "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
+               : "memory");
+}
 
 TRENCADIS_DEVICE void store_shared_16(void* shared, const Bytes16& value) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(shared)),
-               "r"(value.w[0]), "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
-               : "memory");
+  store_shared_16(shared_place(shared), value);
 }
 
 }  // namespace trencadis::ptx

@@ -19,6 +19,14 @@ TRENCADIS_DEVICE int warp_index() {
   return static_cast<int>(threadIdx.x >> 5);
 }
 
+/// The value, about which the compiler is told nothing: what follows from it is computed where it
+/// is used and not once for all, before the loop, in registers that every other path of it then
+/// lacks.
+TRENCADIS_DEVICE int opaque(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 TRENCADIS_DEVICE int cta_index() {
   return static_cast<int>(blockIdx.x);
 }

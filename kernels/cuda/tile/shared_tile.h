@@ -4,6 +4,7 @@
 #pragma once
 
 #include "contract/units.h"
+#include "cuda/ptx/memory.h"
 #include "cuda/ptx/thread.h"
 
 namespace trencadis::tile {
@@ -26,6 +27,17 @@ struct SharedTile {
   /// Bytes from the tile's start to chunk `chunk` of row `row`.
   TRENCADIS_FN static int offset(int row, int chunk) {
     return row * kRowBytes + (kTurned ? chunk ^ (row & 7) : chunk) * kChunkBytes;
+  }
+  /// Of a lane that walks along a row, two chunks a step: where it is at step 0, on the chunk
+  /// `parity`. The tile begins at a multiple of kAlignment.
+  static constexpr int kAlignment = 128;
+  TRENCADIS_FN static int walk(int row, int parity) { return offset(row, parity); }
+  /// Where it is at `step`. A turned row keeps its turn in bits 4 to 6 of the address, and a step
+  /// moves bit 5 and up: one xor, and what does not depend on the lane is an immediate.
+  TRENCADIS_DEVICE static ptx::SharedAddress at(ptx::SharedAddress walk, int step) {
+    if (!kTurned) return walk + 2 * step * kChunkBytes;
+    return ptx::SharedAddress{walk.bits ^ static_cast<unsigned>(step % 4 * 2 * kChunkBytes)} +
+           step / 4 * kAlignment;
   }
   /// Bytes to one element.
   TRENCADIS_FN static int element_offset(int row, int col) {

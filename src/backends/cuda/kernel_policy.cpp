@@ -24,8 +24,13 @@ constexpr std::int64_t kBesideTiles = 10 * 1024;
 constexpr std::int64_t kStep = 1024;
 constexpr std::int64_t kReserved = 1024;  // by the driver, in every CTA
 /// Rows of the largest query tile. 128 rows by 64 tokens of 128 elements spill at four warps
-/// (124 bytes a thread for sm_90a), 64 rows do not.
+/// (76 bytes a thread for sm_90a), 64 rows do not.
 constexpr int kMaxQueryTile = 64;
+
+/// Logits and outputs of a tile lie in registers: long rows of outputs leave room for fewer logits.
+int max_kv_tile(const AttentionSpec& spec) {
+  return std::max(spec.head_dim_qk, spec.vo()) > 128 ? 32 : 64;
+}
 
 /// Whether a CTA of so many warps can share out every tile (collective/shape.h).
 bool shares_out(const planner::TilePolicy& tiles, int warps) {
@@ -61,6 +66,7 @@ std::optional<KernelPolicy> fitting_policy(const AttentionSpec& spec,
   limits.name = architecture.name;
   // Tensor cores do not multiply float32: its rows go one by one.
   limits.max_query_tile = spec.dtype_kv == DType::f32 ? 1 : kMaxQueryTile;
+  limits.max_kv_tile = max_kv_tile(spec);
   const std::int64_t room = (architecture.max_cta_shared_memory + kReserved) / ctas - kReserved;
   const std::int64_t smallest = planner::tile_bytes(spec, {1, 32});
   limits.tile_memory = architecture.max_cta_shared_memory / ctas - kBesideTiles;

@@ -12,6 +12,10 @@ inline void copy_async_16(void* shared, const void* global, bool valid) {
   simt::copy_async_16(shared, global, valid);
 }
 
+inline void copy_async_16(SharedAddress shared, const void* global, bool valid) {
+  copy_async_16(detail::pointer_to(shared), global, valid);
+}
+
 inline void commit_copies() {
   simt::commit_copies();
 }

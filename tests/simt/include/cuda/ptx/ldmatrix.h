@@ -82,4 +82,17 @@ inline void load_matrix_x2_transposed(unsigned (&r)[2], const void* shared_row) 
   detail::ldmatrix<2, true>("load_matrix_x2_transposed", r, shared_row);
 }
 
+inline void load_matrix_x4(unsigned (&r)[4], SharedAddress shared_row) {
+  load_matrix_x4(r, detail::pointer_to(shared_row));
+}
+inline void load_matrix_x4_transposed(unsigned (&r)[4], SharedAddress shared_row) {
+  load_matrix_x4_transposed(r, detail::pointer_to(shared_row));
+}
+inline void load_matrix_x2(unsigned (&r)[2], SharedAddress shared_row) {
+  load_matrix_x2(r, detail::pointer_to(shared_row));
+}
+inline void load_matrix_x2_transposed(unsigned (&r)[2], SharedAddress shared_row) {
+  load_matrix_x2_transposed(r, detail::pointer_to(shared_row));
+}
+
 }  // namespace trencadis::ptx

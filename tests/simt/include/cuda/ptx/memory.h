@@ -21,6 +21,23 @@ inline unsigned shared_address(const void* shared) {
   return static_cast<unsigned>(static_cast<const char*>(shared) - simt::dynamic_shared());
 }
 
+struct SharedAddress {
+  unsigned bits;
+  friend SharedAddress operator+(SharedAddress at, int bytes) {
+    return {at.bits + static_cast<unsigned>(bytes)};
+  }
+};
+
+inline SharedAddress shared_place(const void* shared) {
+  return {shared_address(shared)};
+}
+
+namespace detail {
+inline char* pointer_to(SharedAddress at) {
+  return simt::dynamic_shared() + static_cast<int>(at.bits);
+}
+}  // namespace detail
+
 inline Bytes16 load_global_16(const void* global) {
   simt::check_aligned("load_global_16", global);
   Bytes16 result;
@@ -50,6 +67,14 @@ inline Bytes16 load_shared_16(const void* shared) {
 inline void store_shared_16(void* shared, const Bytes16& value) {
   simt::shared_offset("store_shared_16", shared);
   std::memcpy(shared, &value, sizeof value);
+}
+
+inline Bytes16 load_shared_16(SharedAddress shared) {
+  return load_shared_16(detail::pointer_to(shared));
+}
+
+inline void store_shared_16(SharedAddress shared, const Bytes16& value) {
+  store_shared_16(detail::pointer_to(shared), value);
 }
 
 }  // namespace trencadis::ptx

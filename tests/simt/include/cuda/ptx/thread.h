@@ -20,6 +20,10 @@ inline int warp_index() {
   return simt::place().thread / simt::kWarpSize;
 }
 
+inline int opaque(int value) {
+  return value;
+}
+
 inline int cta_index() {
   return simt::place().cta;
 }
