@@ -8,12 +8,13 @@ TRACE := data/azure_conv_2023.csv
 CONFIGURE := cmake -DTRENCADIS_WERROR=$(WERROR) --preset
 BUILD := cmake --build -j $(JOBS) --preset
 
-.PHONY: help setup build test demo bench asan tidy fuzz format format-check clean
+.PHONY: help setup build test demo bench kernels asan tidy fuzz format format-check clean
 
 help:
 	@echo "make demo     replay a production trace and write build/demo/replay.json and plan.svg"
 	@echo "make test     build and run every test"
 	@echo "make bench    run the benchmarks, results in build/bench/"
+	@echo "make kernels  compile every stock CUDA kernel for every architecture and fail on spills (NVRTC, no GPU)"
 	@echo "make asan     the tests again under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make fuzz     the fuzzers under libFuzzer (clang)"
 	@echo "make tidy     clang-tidy"
@@ -40,6 +41,11 @@ demo: setup
 
 bench: build
 	cmake --build build --target bench
+
+kernels: setup
+	$(CONFIGURE) release
+	$(BUILD) release --target trencadis_app
+	tools/compile_all_kernels.py --command build/bin/trencadis --jobs $(JOBS)
 
 asan: setup
 	$(CONFIGURE) dev

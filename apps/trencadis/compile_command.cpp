@@ -7,12 +7,15 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "output/failure.h"
 
@@ -58,23 +61,42 @@ AttentionSpec read_spec(const Options& o) {
   return spec;
 }
 
-void print(const std::vector<CompiledKernel>& kernels) {
-  for (const CompiledKernel& kernel : kernels)
-    fmt::print("name     {}\nkey      {}\npath     {}\nseconds  {}\n\n", kernel.name, kernel.key,
-               kernel.path,
-               kernel.from_cache ? "0, nothing had to be compiled"
-                                 : fmt::format("{:.2f}", kernel.seconds));
+/// "86,528"
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
+  return digits;
+}
+
+void print(const CompiledKernel& kernel) {
+  fmt::print(
+      "name     {}\nkey      {}\npath     {}\nseconds  {}\n", kernel.name, kernel.key, kernel.path,
+      kernel.from_cache ? "0, nothing had to be compiled" : fmt::format("{:.2f}", kernel.seconds));
+  for (const KernelResources& takes : kernel.resources)
+    fmt::print("{:20} {:3} registers {:>7} bytes of stack {:>9} bytes of shared memory\n",
+               takes.name, takes.registers, grouped(takes.stack_bytes),
+               grouped(takes.shared_bytes));
+  fmt::print("\n");
 }
 
 void print_json(const std::vector<CompiledKernel>& kernels) {
   using nlohmann::ordered_json;
   ordered_json list = ordered_json::array();
-  for (const CompiledKernel& kernel : kernels)
+  for (const CompiledKernel& kernel : kernels) {
+    ordered_json resources = ordered_json::array();
+    for (const KernelResources& takes : kernel.resources)
+      resources.push_back({{"name", takes.name},
+                           {"registers", takes.registers},
+                           {"stack_bytes", takes.stack_bytes},
+                           {"shared_bytes", takes.shared_bytes}});
     list.push_back({{"name", kernel.name},
                     {"key", kernel.key},
                     {"path", kernel.path},
                     {"from_cache", kernel.from_cache},
-                    {"seconds", kernel.seconds}});
+                    {"seconds", kernel.seconds},
+                    {"resources", resources}});
+  }
   fmt::print("{}\n", list.dump(1));
 }
 
@@ -97,7 +119,7 @@ void run(const Options& o) {
   if (o.json)
     print_json(kernels);
   else
-    print(kernels);
+    for (const CompiledKernel& kernel : kernels) print(kernel);
 }
 
 }  // namespace

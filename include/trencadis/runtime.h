@@ -63,16 +63,27 @@ std::string can_implement(const AttentionSpec& spec, const AttentionConfig& conf
 /// memory. Throws Error(invalid_argument | out_of_capacity).
 double measure_read_bandwidth(int num_threads = 0);
 
+/// What a CUDA kernel takes of a multiprocessor, as its code says.
+struct KernelResources {
+  std::string name;               // "trencadis_attention"
+  int registers = 0;              // of a thread
+  std::int64_t stack_bytes = 0;   // of a thread, in device memory: spilled registers, local arrays
+  std::int64_t shared_bytes = 0;  // of a CTA, static and dynamic
+};
+
 struct CompiledKernel {
   std::string name;
   std::string key;   // content key, hex
   std::string path;  // the cache entry, or "built in"
   bool from_cache = false;
-  double seconds = 0.0;  // compile time; 0 where it came from the cache
+  double seconds = 0.0;                    // compile time; 0 where it came from the cache
+  std::vector<KernelResources> resources;  // of each kernel in it, by name; none for the host
 };
 
 /// Compiles the kernels of a spec into the cache. arch: "host", or a CUDA architecture as in
-/// "sm_90a", which needs NVRTC and no device.
+/// "sm_90a", which needs NVRTC and no device; what its kernels take is read from their code. There
+/// the kernels that append, copy and merge for the spec's dtypes are compiled too; `from_cache` and
+/// `seconds` are of all of them.
 /// Throws Error(compile_failed | not_supported | io).
 CompiledKernel compile(const AttentionSpec& spec, const std::string& arch = "host");
 

@@ -10,21 +10,6 @@
 namespace trencadis::codegen {
 namespace {
 
-/// The tag by which kernels know an element type.
-std::string_view element_tag(DType dtype, std::string_view argument) {
-  switch (dtype) {
-    case DType::f32:
-      return "float";
-    case DType::f16:
-      return "trencadis::ptx::Half";
-    case DType::bf16:
-      return "trencadis::ptx::BFloat";
-    default:
-      base::fail(ErrorKind::not_supported, "{} is {}, CUDA kernels take f32, f16 and bf16",
-                 argument, to_string(dtype));
-  }
-}
-
 template <class T>
 void write_size(SourceText& out, std::string_view name) {
   out.line("static_assert(sizeof(trencadis::contract::{}) == {});", name, sizeof(T));
@@ -55,8 +40,8 @@ void write_config(SourceText& out, const AttentionSpec& spec, const CudaKernelCo
   out.line("struct Config {{");
   out.line("  static constexpr int kHeadDimQk = {};", spec.head_dim_qk);
   out.line("  static constexpr int kHeadDimVo = {};", spec.vo());
-  out.line("  using Element = {};", element_tag(spec.dtype_kv, "dtype_kv"));
-  out.line("  using Output = {};", element_tag(spec.dtype_o, "dtype_o"));
+  out.line("  using Element = {};", cuda_element_tag(spec.dtype_kv, "dtype_kv"));
+  out.line("  using Output = {};", cuda_element_tag(spec.dtype_o, "dtype_o"));
   out.line("  static constexpr bool kUseSoftmax = {};", spec.variant.use_softmax);
   out.line("  static constexpr int kWarps = {};", config.warps);
   out.line("  static constexpr int kStages = {};", config.stages);
@@ -88,6 +73,20 @@ std::string name_of(const AttentionSpec& spec) {
 }
 
 }  // namespace
+
+std::string_view cuda_element_tag(DType dtype, std::string_view argument) {
+  switch (dtype) {
+    case DType::f32:
+      return "float";
+    case DType::f16:
+      return "trencadis::ptx::Half";
+    case DType::bf16:
+      return "trencadis::ptx::BFloat";
+    default:
+      base::fail(ErrorKind::not_supported, "{} is {}, CUDA kernels take f32, f16 and bf16",
+                 argument, to_string(dtype));
+  }
+}
 
 jit::KernelSource cuda_source(const AttentionSpec& spec, const CudaKernelConfig& config) {
   validate(spec);

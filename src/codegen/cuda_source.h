@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/cuda_architecture.h"
@@ -21,6 +22,10 @@ inline constexpr const char* kAttentionSymbol = "trencadis_attention";
 inline constexpr const char* kMergeSymbol = "trencadis_merge";
 /// An int: the dynamic shared memory of the attention kernel, in bytes.
 inline constexpr const char* kSharedBytesSymbol = "trencadis_shared_bytes";
+
+/// The tag by which kernels know an element type. Throws Error(not_supported), naming `argument`,
+/// for one that they don't.
+std::string_view cuda_element_tag(DType dtype, std::string_view argument);
 
 /// What is decided about a kernel besides the spec.
 struct CudaKernelConfig {

@@ -1,64 +1,13 @@
 #include "engine/run_arguments.h"
 
-#include <algorithm>
-
 #include "base/check.h"
+#include "engine/argument.h"
 
 namespace trencadis::engine {
 namespace {
 
 using base::check;
 using base::fail;
-
-/// A tensor argument together with what it should be.
-class Argument {
- public:
-  Argument(const char* name, const TensorView& tensor) : name_(name), tensor_(tensor) {}
-
-  void expect(DType dtype, Device device, int rank) const {
-    check(tensor_.defined(), "{} is missing: expected a {} tensor of rank {}", name_,
-          to_string(dtype), rank);
-    if (tensor_.dtype() != dtype) [[unlikely]]
-      fail(ErrorKind::type_mismatch, "{} is {}, expected dtype {}", name_, tensor_,
-           to_string(dtype));
-    if (tensor_.device() != device) [[unlikely]]
-      fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on {}", name_, tensor_,
-           to_string(device));
-    check(tensor_.rank() == rank, "{} is {}, expected rank {}", name_, tensor_, rank);
-    check(tensor_.data() != nullptr || tensor_.num_elements() == 0,
-          "{} is {} with a null data pointer", name_, tensor_);
-  }
-
-  void expect_size(int dim, std::int64_t size, const char* meaning) const {
-    check(tensor_.size(dim) == size, "{} is {}, expected {} = {} in dimension {}", name_, tensor_,
-          meaning, size, dim);
-  }
-
-  void expect_at_least(int dim, std::int64_t size, const char* meaning) const {
-    check(tensor_.size(dim) >= size, "{} is {}, expected at least {} {} in dimension {}", name_,
-          tensor_, size, meaning, dim);
-  }
-
-  void expect_unit_stride() const {
-    const int last = tensor_.rank() - 1;
-    check(tensor_.stride(last) == 1 || tensor_.size(last) <= 1,
-          "{} is {}, expected stride 1 in the last dimension (other strides are free)", name_,
-          tensor_);
-  }
-
-  void expect_contiguous() const {
-    std::int64_t stride = 1;
-    for (int d = tensor_.rank() - 1; d >= 0; --d) {
-      check(tensor_.size(d) <= 1 || tensor_.stride(d) == stride, "{} is {}, expected contiguous",
-            name_, tensor_);
-      stride *= tensor_.size(d);
-    }
-  }
-
- private:
-  const char* name_;
-  const TensorView& tensor_;
-};
 
 struct PoolStrides {
   std::int64_t page, token, head;

@@ -4,6 +4,8 @@
 #include "backends/cpu/variant_registry.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/kernel_policy.h"
+#include "backends/cuda/kernel_resources.h"
+#include "backends/cuda/service_kernels.h"
 #include "base/check.h"
 #include "codegen/cuda_architecture.h"
 #include "codegen/host_source.h"
@@ -57,7 +59,18 @@ CompiledKernel to_public(const jit::KernelSource& source, const Loaded& kernel) 
           .key = kernel.key,
           .path = kernel.path,
           .from_cache = kernel.from_cache,
-          .seconds = kernel.seconds};
+          .seconds = kernel.seconds,
+          .resources = {}};
+}
+
+/// What an Attention of the spec prepares besides its own kernel: without it, a machine that cannot
+/// compile would find one half of what it needs.
+void compile_services(const AttentionSpec& spec, const std::string& arch, CompiledKernel& kernel) {
+  for (const jit::KernelSource& source : cuda::service_sources(spec, arch)) {
+    const jit::LoadedArtifact code = jit::load_device_kernel(source, arch);
+    kernel.from_cache = kernel.from_cache && code.from_cache;
+    kernel.seconds += code.seconds;
+  }
 }
 
 jit::DiskCache disk_cache() {
@@ -90,13 +103,18 @@ CudaDriverInfo cuda_driver() {
 CompiledKernel compile(const AttentionSpec& spec, const std::string& arch) {
   const jit::KernelSource source = source_for(spec, arch);
   if (source.language == jit::Language::cuda_cpp) {
-    return to_public(source, jit::load_device_kernel(source, arch));
+    const jit::LoadedArtifact code = jit::load_device_kernel(source, arch);
+    CompiledKernel kernel = to_public(source, code);
+    kernel.resources = cuda::kernel_resources(*code.artifact);
+    compile_services(spec, arch, kernel);
+    return kernel;
   }
   if (const auto builtin = cpu::find_builtin_variant(spec.variant)) {
     return {.name = source.name,
             .key = jit::source_key(source),
             .path = builtin->origin(),
-            .from_cache = true};
+            .from_cache = true,
+            .resources = {}};
   }
   return to_public(source, jit::load_host_kernel(source));
 }

@@ -85,6 +85,20 @@ class Compile(RuntimeTest):
             self.assertIn(word, text)
         self.assertFalse(self.cache.exists())
 
+    def test_device_kernels_say_what_they_take(self):
+        compilers = json.loads(self.succeed("info", "--json").stdout)["compilers"]
+        if not any(compiler["name"] == "nvrtc" and compiler["available"] for compiler in compilers):
+            self.skipTest("no NVRTC here")
+        arguments = ("compile", "--spec", "dtype=f32,causal", "--arch", "sm_90a")
+        attention, merge = json.loads(self.succeed(*arguments, "--json").stdout)[0]["resources"]
+        self.assertEqual(attention["name"], "trencadis_attention")
+        self.assertEqual(merge["name"], "trencadis_merge")
+        self.assertGreater(attention["registers"], merge["registers"])
+        self.assertGreater(attention["shared_bytes"], 48 * 1024)
+        self.assertEqual((attention["stack_bytes"], merge["shared_bytes"]), (0, 0))
+        line = f"{attention['registers']} registers +0 bytes of stack +{attention['shared_bytes']:,} bytes of shared"
+        self.assertRegex(self.succeed(*arguments).stdout, line)
+
     def test_missing_nvrtc_says_what_was_searched(self):
         self.environment["TRENCADIS_LIBNVRTC"] = "/nonexistent/libnvrtc.so"
         self.fail_with(

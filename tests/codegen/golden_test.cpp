@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "codegen/cuda_service_source.h"
 #include "codegen/cuda_source.h"
 #include "codegen/host_source.h"
 #include "support/expect_error.h"
@@ -188,6 +189,37 @@ TEST(CudaSource, RefusesWhatItHasNoKernelsFor) {
                         [] { cuda_source(AttentionSpec{.head_dim_qk = 100}, kConfig); });
   testing::expect_error(ErrorKind::not_supported, {"dtype_q is bfloat16", "dtype_kv is float32"},
                         [] { cuda_source(AttentionSpec{.dtype_kv = DType::f32}, kConfig); });
+}
+
+TEST(CudaServiceSource, OfTokensAndPages) {
+  expect_golden_text("cuda_pages",
+                     service_source(ServiceFamily::pages, DType::f32, DType::bf16, "sm_90a").text);
+}
+
+TEST(CudaServiceSource, OfMerges) {
+  expect_golden_text("cuda_merges",
+                     service_source(ServiceFamily::merges, DType::f16, DType::f16, "sm_90a").text);
+}
+
+TEST(CudaServiceSource, NamesTheKernelsAndWhatItExports) {
+  const jit::KernelSource pages =
+      service_source(ServiceFamily::pages, DType::f32, DType::bf16, "sm_90a");
+  EXPECT_EQ(pages.name, "cuda_pages_float32_bfloat16");
+  EXPECT_EQ(pages.symbols, (std::vector<std::string>{"trencadis_append_float32_bfloat16",
+                                                     "trencadis_gather_float32_bfloat16",
+                                                     "trencadis_copy_pages_float32_bfloat16"}));
+  EXPECT_EQ(pages.prebuild_command.find("trencadis compile --arch sm_90a --spec '{"), 0u);
+  EXPECT_EQ(pages.text,
+            service_source(ServiceFamily::pages, DType::f32, DType::bf16, "sm_80").text);
+  const jit::KernelSource merges =
+      service_source(ServiceFamily::merges, DType::bf16, DType::f16, "sm_90a");
+  EXPECT_EQ(merges.symbols, (std::vector<std::string>{"trencadis_merge_pair_bfloat16_float16",
+                                                      "trencadis_merge_stacked_bfloat16_float16",
+                                                      "trencadis_merge_ragged_bfloat16_float16"}));
+  EXPECT_NE(merges.text, service_source(ServiceFamily::merges, DType::f16, DType::bf16, "").text);
+  testing::expect_error(ErrorKind::not_supported, {"float64"}, [] {
+    service_source(ServiceFamily::merges, DType::f64, DType::f16, "sm_90a");
+  });
 }
 
 TEST(CudaArchitecture, OfADeviceIsOneWhoseKernelsItRuns) {

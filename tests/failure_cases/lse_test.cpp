@@ -30,7 +30,7 @@ TEST(FailureCases, D1PrefixAndSuffixMerge) {
     const auto [o_b, lse_b] = as_tensors(attend(64, 1.0));
     const HostTensor o(DType::f32, {1, 2, 64}), lse(DType::f32, {1, 2});
     merge_states(o_a.whole(), lse_a.whole(), o_b.whole(), lse_b.whole(), o.whole(), lse.whole(),
-                 base);
+                 {.base = base});
     for (const double x : to_doubles(o.whole())) EXPECT_NEAR(x, 64.0 / 3136.0, 1e-7);
     const double unit = base == LseBase::two ? std::log(2.0) : 1.0;
     for (const double x : to_doubles(lse.whole())) EXPECT_NEAR(x * unit, std::log(3136.0), 2e-6);

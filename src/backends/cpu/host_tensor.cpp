@@ -1,39 +1,26 @@
 #include "backends/cpu/host_tensor.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
+#include <cstddef>
 
 #include "base/check.h"
 #include "base/float16.h"
 
 namespace trencadis::cpu {
-namespace {
 
-void expect_host(const char* name, const TensorView& tensor) {
-  if (tensor.device().kind != DeviceKind::cpu)
-    base::fail(ErrorKind::type_mismatch, "{} is {}, expected a tensor on the CPU", name, tensor);
-  base::check(tensor.data() != nullptr || tensor.num_elements() == 0,
-              "{} is {} with a null data pointer", name, tensor);
+IndexSpan index_span(const TensorView& array) {
+  if (!array.defined()) return {};
+  const auto size = static_cast<std::size_t>(array.num_elements());
+  if (array.dtype() == DType::i64)
+    return std::span<const std::int64_t>(array.data_as<std::int64_t>(), size);
+  return std::span<const std::int32_t>(array.data_as<std::int32_t>(), size);
 }
 
-}  // namespace
-
-void expect_floating(const char* name, const TensorView& tensor) {
-  expect_host(name, tensor);
-  const DType dtype = tensor.dtype();
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
-    base::fail(ErrorKind::type_mismatch, "{} is {}, expected float32, float16 or bfloat16", name,
-               tensor);
-}
-
-void expect_tensor(const char* name, const TensorView& tensor, DType dtype,
-                   std::span<const std::int64_t> shape) {
-  expect_host(name, tensor);
-  if (tensor.dtype() != dtype)
-    base::fail(ErrorKind::type_mismatch, "{} is {}, expected {}", name, tensor, to_string(dtype));
-  base::check(std::ranges::equal(tensor.shape(), shape), "{} is {}, expected shape [{}]", name,
-              tensor, fmt::join(shape, ", "));
+std::int64_t count_of(const char* name, const TensorView& count, std::int64_t capacity) {
+  if (!count.defined()) return capacity;
+  const std::int64_t value = *count.data_as<std::int32_t>();
+  base::check(value >= 0 && value <= capacity, "{} holds {}, expected 0 to {}", name, value,
+              capacity);
+  return value;
 }
 
 void load_row(const TensorView& tensor, const void* row, std::span<float> out) {

@@ -1,17 +1,20 @@
 // Reading and writing rows of host tensors as floats, for the operators that are not attention.
 #pragma once
 
+#include <trencadis/index_span.h>
 #include <trencadis/tensor_view.h>
 
+#include <cstdint>
 #include <span>
 
 namespace trencadis::cpu {
 
-/// Throws Error(type_mismatch) unless `tensor` is on the CPU and of float32, float16 or bfloat16.
-void expect_floating(const char* name, const TensorView& tensor);
-/// Throws Error(type_mismatch | invalid_argument) unless dtype, device and shape are these.
-void expect_tensor(const char* name, const TensorView& tensor, DType dtype,
-                   std::span<const std::int64_t> shape);
+/// The elements of a contiguous int32 or int64 array; none where it is undefined.
+IndexSpan index_span(const TensorView& array);
+
+/// A count that a tensor holds, int32 [1], or `capacity` where it is undefined. Throws
+/// Error(invalid_argument) unless it is 0 to `capacity`.
+std::int64_t count_of(const char* name, const TensorView& count, std::int64_t capacity);
 
 /// The last dimension at `row` [n], any stride.
 void load_row(const TensorView& tensor, const void* row, std::span<float> out);

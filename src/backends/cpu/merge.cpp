@@ -1,21 +1,26 @@
-// The public merge operators on host tensors. Weights and sums are float32, as in the kernels.
-#include <trencadis/composition.h>
+// Weights and sums are float32, as in the kernels.
+#include "backends/cpu/merge.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "backends/cpu/host_tensor.h"
 #include "base/check.h"
 
-namespace trencadis {
+namespace trencadis::cpu {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// One state of one (row, head): a row of `tensor` at `o`.
+float& lse_at(const TensorView& lse, std::int64_t i, std::int64_t j, std::int64_t l = 0) {
+  return *reinterpret_cast<float*>(at(lse, i, j, l));
+}
+
+/// One state of one (row, head): a row of the operands' tensor at `o`.
 struct State {
   const TensorView* tensor;
   const void* o;
@@ -25,16 +30,27 @@ struct State {
 /// Merges the states of a row. Buffers are kept from row to row.
 class RowMerger {
  public:
-  RowMerger(std::int64_t head_dim, LseBase base)
-      : base_two_(base == LseBase::two),
-        term_(static_cast<std::size_t>(head_dim)),
+  RowMerger(const TensorView& out, const TensorView& out_lse, const MergeOptions& options)
+      : out_(out),
+        out_lse_(out_lse),
+        base_two_(options.base == LseBase::two),
+        out_base_two_(options.out_base.value_or(options.base) == LseBase::two),
+        term_(static_cast<std::size_t>(out.size(2))),
         sum_(term_.size()) {}
 
-  std::vector<State>& states() { return states_; }
+  /// Row i and head h of the result. visit(add) calls add(State) for each operand. All are read
+  /// before anything is written, so the result may be one of them.
+  template <class Visit>
+  void merge(std::int64_t i, std::int64_t h, Visit visit) {
+    states_.clear();
+    visit([&](const State& state) { states_.push_back(state); });
+    const float lse = sum_up();
+    store_row(out_, sum_, at(out_, i, h));
+    if (out_lse_.defined()) lse_at(out_lse_, i, h) = lse;
+  }
 
-  /// The merged row goes to `out`, a row of `out_tensor`; returns its LSE. The operands are read
-  /// before anything is written, so `out` may be one of them.
-  float merge(const TensorView& out_tensor, void* out) {
+ private:
+  float sum_up() {
     float largest = -kInfinity;
     for (const State& state : states_) largest = std::max(largest, state.lse);
     std::fill(sum_.begin(), sum_.end(), 0.0f);
@@ -44,105 +60,76 @@ class RowMerger {
       const float weight =
           base_two_ ? std::exp2(state.lse - largest) : std::exp(state.lse - largest);
       total += weight;
-      cpu::load_row(*state.tensor, state.o, term_);
+      load_row(*state.tensor, state.o, term_);
       for (std::size_t d = 0; d < sum_.size(); ++d) sum_[d] += weight * term_[d];
     }
-    const bool empty = total == 0.0f;
-    if (!empty)
-      for (float& value : sum_) value /= total;
-    cpu::store_row(out_tensor, sum_, out);
-    if (empty) return -kInfinity;
-    return largest + (base_two_ ? std::log2(total) : std::log(total));
+    if (total == 0.0f) return -kInfinity;
+    for (float& value : sum_) value /= total;
+    return in_out_base(largest) + (out_base_two_ ? std::log2(total) : std::log(total));
   }
 
- private:
-  bool base_two_;
+  float in_out_base(float lse) const {
+    if (base_two_ == out_base_two_) return lse;
+    return lse * (out_base_two_ ? std::numbers::log2e_v<float> : std::numbers::ln2_v<float>);
+  }
+
+  const TensorView& out_;
+  const TensorView& out_lse_;
+  bool base_two_, out_base_two_;
   std::vector<float> term_, sum_;
   std::vector<State> states_;
 };
 
-float& lse_at(const TensorView& lse, std::int64_t i, std::int64_t j) {
-  return *reinterpret_cast<float*>(cpu::at(lse, i, j));
-}
-
-/// out [n, H, D] and out_lse [n, H].
-void expect_outputs(const TensorView& out, const TensorView& out_lse, DType dtype,
-                    std::array<std::int64_t, 3> shape) {
-  cpu::expect_tensor("out", out, dtype, shape);
-  cpu::expect_tensor("out_lse", out_lse, DType::f32, std::array{shape[0], shape[1]});
-}
-
-void expect_rank(const char* name, const TensorView& tensor, int rank, const char* dims) {
-  base::check(tensor.rank() == rank, "{} is {}, expected rank {}: {}", name, tensor, rank, dims);
-}
-
 }  // namespace
 
-void merge_states(const TensorView& o_a, const TensorView& lse_a, const TensorView& o_b,
-                  const TensorView& lse_b, const TensorView& out, const TensorView& lse,
-                  LseBase base) {
-  cpu::expect_floating("o_a", o_a);
-  expect_rank("o_a", o_a, 3, "[n, H, D]");
-  const std::array<std::int64_t, 3> shape{o_a.size(0), o_a.size(1), o_a.size(2)};
-  const std::array<std::int64_t, 2> lse_shape{shape[0], shape[1]};
-  cpu::expect_tensor("lse_a", lse_a, DType::f32, lse_shape);
-  cpu::expect_tensor("o_b", o_b, o_a.dtype(), shape);
-  cpu::expect_tensor("lse_b", lse_b, DType::f32, lse_shape);
-  expect_outputs(out, lse, o_a.dtype(), shape);
+std::int64_t rows_to_merge(const MergeOptions& options, std::int64_t n) {
+  return count_of("num_rows", options.num_rows, n);
+}
 
-  RowMerger merger(shape[2], base);
-  for (std::int64_t i = 0; i < shape[0]; ++i)
-    for (std::int64_t h = 0; h < shape[1]; ++h) {
-      merger.states() = {{&o_a, cpu::at(o_a, i, h), lse_at(lse_a, i, h)},
-                         {&o_b, cpu::at(o_b, i, h), lse_at(lse_b, i, h)}};
-      lse_at(lse, i, h) = merger.merge(out, cpu::at(out, i, h));
-    }
+void merge_states(const TensorView& o_a, const TensorView& lse_a, const TensorView& o_b,
+                  const TensorView& lse_b, const TensorView& out, const TensorView& out_lse,
+                  const MergeOptions& options) {
+  RowMerger merger(out, out_lse, options);
+  const std::int64_t rows = rows_to_merge(options, out.size(0));
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t h = 0; h < out.size(1); ++h)
+      merger.merge(i, h, [&](const auto& add) {
+        add(State{&o_a, at(o_a, i, h), lse_at(lse_a, i, h)});
+        add(State{&o_b, at(o_b, i, h), lse_at(lse_b, i, h)});
+      });
 }
 
 void merge_states(const TensorView& o, const TensorView& lse, const TensorView& out,
-                  const TensorView& out_lse, LseBase base) {
-  cpu::expect_floating("o", o);
-  expect_rank("o", o, 4, "[n_states, n, H, D]");
-  const std::array<std::int64_t, 3> shape{o.size(1), o.size(2), o.size(3)};
-  cpu::expect_tensor("lse", lse, DType::f32, std::array{o.size(0), shape[0], shape[1]});
-  expect_outputs(out, out_lse, o.dtype(), shape);
-
-  RowMerger merger(shape[2], base);
-  for (std::int64_t i = 0; i < shape[0]; ++i)
-    for (std::int64_t h = 0; h < shape[1]; ++h) {
-      merger.states().clear();
-      for (std::int64_t s = 0; s < o.size(0); ++s)
-        merger.states().push_back(
-            {&o, cpu::at(o, s, i, h), *reinterpret_cast<float*>(cpu::at(lse, s, i, h))});
-      lse_at(out_lse, i, h) = merger.merge(out, cpu::at(out, i, h));
-    }
+                  const TensorView& out_lse, const MergeOptions& options) {
+  RowMerger merger(out, out_lse, options);
+  const std::int64_t rows = rows_to_merge(options, out.size(0));
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t h = 0; h < out.size(1); ++h)
+      merger.merge(i, h, [&](const auto& add) {
+        for (std::int64_t s = 0; s < o.size(0); ++s)
+          add(State{&o, at(o, s, i, h), lse_at(lse, s, i, h)});
+      });
 }
 
 void merge_states_ragged(const TensorView& o, const TensorView& lse, IndexSpan indptr,
-                         const TensorView& out, const TensorView& out_lse, LseBase base) {
-  cpu::expect_floating("o", o);
-  expect_rank("o", o, 3, "[nnz, H, D]");
-  cpu::expect_tensor("lse", lse, DType::f32, std::array{o.size(0), o.size(1)});
-  base::check(!indptr.empty() && indptr[0] == 0, "indptr starts with {}, expected 0",
-              indptr.empty() ? "nothing" : fmt::to_string(indptr[0]));
-  const auto rows = static_cast<std::int64_t>(indptr.size()) - 1;
-  for (std::size_t i = 0; i + 1 < indptr.size(); ++i)
-    base::check(indptr[i + 1] >= indptr[i], "indptr[{}] is {}, expected at least indptr[{}] = {}",
-                i + 1, indptr[i + 1], i, indptr[i]);
-  base::check(indptr[indptr.size() - 1] == o.size(0),
-              "indptr ends with {}, expected the {} states of o", indptr[indptr.size() - 1],
-              o.size(0));
-  expect_outputs(out, out_lse, o.dtype(), {rows, o.size(1), o.size(2)});
-
-  RowMerger merger(o.size(2), base);
+                         const TensorView& out, const TensorView& out_lse,
+                         const MergeOptions& options) {
+  const std::int64_t rows = rows_to_merge(options, out.size(0));
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(rows); ++i) {
+    base::check(indptr[i] >= before && indptr[i] <= o.size(0),
+                "indptr[{}] is {}, expected {} to the {} states of o", i, indptr[i], before,
+                o.size(0));
+    before = indptr[i];
+  }
+  RowMerger merger(out, out_lse, options);
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t h = 0; h < o.size(1); ++h) {
-      merger.states().clear();
-      for (std::int64_t s = indptr[static_cast<std::size_t>(i)];
-           s < indptr[static_cast<std::size_t>(i) + 1]; ++s)
-        merger.states().push_back({&o, cpu::at(o, s, h), lse_at(lse, s, h)});
-      lse_at(out_lse, i, h) = merger.merge(out, cpu::at(out, i, h));
-    }
+    for (std::int64_t h = 0; h < out.size(1); ++h)
+      merger.merge(i, h, [&](const auto& add) {
+        const auto row = static_cast<std::size_t>(i);
+        for (std::int64_t s = indptr[row]; s < indptr[row + 1]; ++s)
+          add(State{&o, at(o, s, h), lse_at(lse, s, h)});
+      });
 }
 
-}  // namespace trencadis
+}  // namespace trencadis::cpu

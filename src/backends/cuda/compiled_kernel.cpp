@@ -22,6 +22,7 @@ CompiledKernel::CompiledKernel(const AttentionSpec& spec, const KernelPolicy& po
                                ContextPointer context)
     : context_(std::move(context)),
       module_(load(spec, policy, context_)),
+      services_(prepare_services(spec, context_, policy.config.architecture)),
       attention_(module_.function(codegen::kAttentionSymbol)),
       merge_(module_.function(codegen::kMergeSymbol)),
       threads_(static_cast<unsigned>(policy.config.warps) * 32),

@@ -5,13 +5,16 @@
 
 #include "backends/cuda/kernel_policy.h"
 #include "backends/cuda/resources.h"
+#include "backends/cuda/service_kernels.h"
 
 namespace trencadis::cuda {
 
 class CompiledKernel {
  public:
-  /// From the cache, or compiled. Throws as jit::load_device_kernel; Error(device);
-  /// Error(not_supported) where the kernel wants more shared memory than the device has.
+  /// From the cache, or compiled, and with it the kernels of append_kv, merge_states and their like
+  /// for the spec's dtypes: none is compiled in front of a request. Throws as
+  /// jit::load_device_kernel; Error(device); Error(not_supported) where the kernel wants more
+  /// shared memory than the device has.
   CompiledKernel(const AttentionSpec& spec, const KernelPolicy& policy, ContextPointer context);
 
   const ContextPointer& context() const noexcept { return context_; }
@@ -25,6 +28,7 @@ class CompiledKernel {
  private:
   ContextPointer context_;
   DeviceModule module_;
+  PreparedServices services_;
   Function attention_;
   Function merge_;
   unsigned threads_;

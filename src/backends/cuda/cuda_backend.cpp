@@ -8,6 +8,7 @@
 
 #include "backends/cuda/compiled_kernel.h"
 #include "backends/cuda/cuda_executor.h"
+#include "backends/cuda/device_architecture.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/kernel_policy.h"
 #include "backends/cuda/resources.h"
@@ -18,18 +19,6 @@ namespace trencadis::engine {
 namespace {
 
 using cuda::DeviceAttribute;
-
-/// Throws Error(not_supported) where no kernels are generated for the device.
-const codegen::CudaArchitecture& architecture_of(const cuda::PrimaryContext& context) {
-  const int major = context.attribute(DeviceAttribute::compute_capability_major);
-  const int minor = context.attribute(DeviceAttribute::compute_capability_minor);
-  const codegen::CudaArchitecture* architecture = codegen::cuda_architecture_of(major, minor);
-  if (architecture == nullptr)
-    base::fail(ErrorKind::not_supported,
-               "device {} has compute capability {}.{}, kernels are generated for {}",
-               context.ordinal(), major, minor, codegen::cuda_architecture_names());
-  return *architecture;
-}
 
 /// What a device sustains, from what it says of itself: 96 % of the peak rate of its memory, as
 /// plain reads reach on an H200, and the products of its tensor cores at its clock.
@@ -104,7 +93,7 @@ class CudaBackend final : public Backend {
   }
   static cuda::KernelPolicy policy_of(const AttentionSpec& spec,
                                       const cuda::PrimaryContext& context) {
-    return cuda::kernel_policy(spec, architecture_of(context));
+    return cuda::kernel_policy(spec, cuda::architecture_of(context));
   }
 };
 
