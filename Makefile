@@ -8,11 +8,12 @@ TRACE := data/azure_conv_2023.csv
 CONFIGURE := cmake -DTRENCADIS_WERROR=$(WERROR) --preset
 BUILD := cmake --build -j $(JOBS) --preset
 
-.PHONY: help setup build test demo bench kernels asan tidy fuzz format format-check clean
+.PHONY: help setup build test gpu demo bench kernels asan tidy fuzz format format-check clean
 
 help:
 	@echo "make demo     replay a production trace and write build/demo/replay.json and plan.svg"
 	@echo "make test     build and run every test"
+	@echo "make gpu      the tests that need a GPU, one after another"
 	@echo "make bench    run the benchmarks, results in build/bench/"
 	@echo "make kernels  compile every stock CUDA kernel for every architecture and fail on spills (NVRTC, no GPU)"
 	@echo "make asan     the tests again under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -31,6 +32,9 @@ build: setup
 
 test: build
 	ctest --preset release -j $(JOBS)
+
+gpu: build
+	ctest --preset cuda
 
 demo: setup
 	$(CONFIGURE) release
