@@ -98,7 +98,8 @@ struct PagePairs {
 
 /// Pages of one pool into another, which may differ in dtype, layout and number of pages, or into
 /// others of the same pool. Pairs run side by side: no page is written by two that differ, and in
-/// one pool none is both read and written, but for from[i] == to[i], which is nothing.
+/// one pool none is both read and written, but for from[i] == to[i], which is nothing. Two views
+/// are of one pool where they begin at one address, and must not overlap where they do not.
 void copy_pages(const KvPool& source, const KvPool& target, const PagePairs& pairs,
                 void* stream = nullptr);
 

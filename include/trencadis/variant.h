@@ -28,6 +28,8 @@ struct ExtraScalar {
 /// Key j can be visible to row i only if p - left <= j <= p + right, p = i + l_kv - l_q; -1 means
 /// unbounded. Planner and kernels skip what lies outside and apply the bounds themselves.
 struct MaskBounds {
+  /// Far beyond any token, and far from where sums overflow.
+  static constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t left = -1;
   std::int64_t right = -1;
   friend bool operator==(const MaskBounds&, const MaskBounds&) = default;

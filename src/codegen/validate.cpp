@@ -179,10 +179,12 @@ void validate(const Variant& variant) {
     check(std::isfinite(scalar.value), "variant scalar '{}' is {}, expected a finite number",
           scalar.name, scalar.value);
   }
-  check(variant.bounds.left >= -1, "variant bounds.left is {}, expected -1 (unbounded) or more",
-        variant.bounds.left);
-  check(variant.bounds.right >= -1, "variant bounds.right is {}, expected -1 (unbounded) or more",
-        variant.bounds.right);
+  const auto check_bound = [](const char* side, std::int64_t bound) {
+    check(bound >= -1 && bound <= MaskBounds::kMost,
+          "variant bounds.{} is {}, expected -1 (unbounded) or more, at most 2^62", side, bound);
+  };
+  check_bound("left", variant.bounds.left);
+  check_bound("right", variant.bounds.right);
   if (variant.sinks && !variant.use_softmax)
     base::fail(ErrorKind::not_supported,
                "sinks join a softmax denominator, and the variant '{}' has use_softmax = false",

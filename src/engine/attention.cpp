@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "base/check.h"
@@ -221,8 +222,11 @@ void Attention::plan(IndexSpan qo_indptr, IndexSpan kv_indptr, IndexSpan kv_indi
 }
 
 void Attention::plan_single(std::int64_t num_qo_tokens, std::int64_t num_kv_tokens, void* stream) {
-  check(num_qo_tokens >= 0, "num_qo_tokens is {}, expected 0 or more", num_qo_tokens);
-  check(num_kv_tokens >= 0, "num_kv_tokens is {}, expected 0 or more", num_kv_tokens);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  check(num_qo_tokens >= 0 && num_qo_tokens <= kMost, "num_qo_tokens is {}, expected 0 to {}",
+        num_qo_tokens, kMost);
+  check(num_kv_tokens >= 0 && num_kv_tokens <= kMost, "num_kv_tokens is {}, expected 0 to {}",
+        num_kv_tokens, kMost);
   Impl& self = *impl_;
   const std::int64_t page_size = self.config.page_size;
   self.single_qo_indptr = {0, num_qo_tokens};

@@ -135,7 +135,8 @@ void merge_states(const TensorView& o, const TensorView& lse, const TensorView& 
   base::check(o.rank() == 4, "o is {}, expected rank 4: [n_states, n, H, D]", o);
   check.check_states({"o", "lse"}, o, lse, std::array{o.size(0), out.size(0)},
                      "[n_states, n, H, D]");
-  check.check_in_place({"o", "lse"}, o, lse);
+  for (std::int64_t i = 0; i < o.size(0); ++i)
+    check.check_in_place({"o", "lse"}, o.select(0, i), lse.select(0, i));
   if (on_cpu(out))
     cpu::merge_states(o, lse, out, out_lse, options);
   else

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -40,14 +41,19 @@ struct DeviceMemory::Impl {
       there = cuda::DeviceBuffer(context_of(device), count);
       data = reinterpret_cast<void*>(there.get());
     } else {
-      host = std::make_unique_for_overwrite<Line[]>((count + kAlignment - 1) / kAlignment);
+      try {
+        host = std::make_unique_for_overwrite<Line[]>(count / kAlignment + 1);
+      } catch (const std::bad_alloc&) {
+        base::fail(ErrorKind::out_of_capacity, "{} bytes are needed, and the host has fewer free",
+                   size);
+      }
       data = host.get();
     }
   }
 
   void check_range(std::int64_t count, std::int64_t offset) const {
     base::check(count >= 0 && offset >= 0 && offset <= bytes - count,
-                "bytes {} .. {} are copied, expected bytes of 0 .. {}", offset, offset + count,
+                "{} bytes from byte {} on are copied, expected bytes of 0 .. {}", count, offset,
                 bytes);
   }
 

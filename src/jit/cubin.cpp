@@ -192,6 +192,7 @@ std::vector<CubinKernel> Cubin::kernels() const {
     }
     kernels.push_back(std::move(kernel));
   }
+  if (kernels.empty()) damaged("it has no kernel");
   std::sort(kernels.begin(), kernels.end(),
             [](const CubinKernel& a, const CubinKernel& b) { return a.name < b.name; });
   return kernels;

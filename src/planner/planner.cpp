@@ -35,10 +35,12 @@ void check_device(const DeviceLimits& device) {
 void check_spec(const AttentionSpec& spec) {
   check(spec.head_dim_qk >= 1, "head_dim_qk is {}, expected at least 1", spec.head_dim_qk);
   check(spec.vo() >= 1, "head_dim_vo is {}, expected at least 1", spec.vo());
-  check(spec.variant.bounds.left >= -1, "variant.bounds.left is {}, expected -1 or more",
-        spec.variant.bounds.left);
-  check(spec.variant.bounds.right >= -1, "variant.bounds.right is {}, expected -1 or more",
-        spec.variant.bounds.right);
+  const auto check_bound = [](const char* side, std::int64_t bound) {
+    check(bound >= -1 && bound <= MaskBounds::kMost,
+          "variant.bounds.{} is {}, expected -1 or more, at most 2^62", side, bound);
+  };
+  check_bound("left", spec.variant.bounds.left);
+  check_bound("right", spec.variant.bounds.right);
 }
 
 void check_options(const PlanOptions& options) {

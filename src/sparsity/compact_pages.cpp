@@ -53,22 +53,26 @@ Compaction compact_pages(const BlockSparseView& table, std::int64_t pool_pages) 
   Compaction result;
   result.pages_used = std::count(used.begin(), used.end(), true);
   const auto first_beyond = static_cast<std::int32_t>(result.pages_used);
-  std::vector<std::int32_t> moved_to(used.size());  // of the pages beyond
+  std::vector<std::int32_t> moved_to(used.size() -
+                                     static_cast<std::size_t>(first_beyond));  // of those beyond
   std::int32_t free = 0;
   for (std::int32_t page = first_beyond; page < pool_pages; ++page) {
     if (!used[static_cast<std::size_t>(page)]) continue;
     while (used[static_cast<std::size_t>(free)]) ++free;
     result.from.push_back(page);
     result.to.push_back(free);
-    moved_to[static_cast<std::size_t>(page)] = free++;
+    moved_to[static_cast<std::size_t>(page - first_beyond)] = free++;
   }
 
   result.indices.reserve(table.indices.size());
   for (std::size_t i = 0; i < table.indices.size(); ++i) {
     const std::int64_t page = table.indices[i];
-    const bool moves = i >= entries.begin && i < entries.end && page >= first_beyond;
-    result.indices.push_back(moves ? moved_to[static_cast<std::size_t>(page)]
-                                   : static_cast<std::int32_t>(page));
+    const bool named = i >= entries.begin && i < entries.end;
+    base::check(page >= std::numeric_limits<std::int32_t>::min() && page <= kMaxPages,
+                "the table's indices[{}] is {}, beyond the 32-bit range of pages", i, page);
+    result.indices.push_back(named && page >= first_beyond
+                                 ? moved_to[static_cast<std::size_t>(page - first_beyond)]
+                                 : static_cast<std::int32_t>(page));
   }
   return result;
 }

@@ -192,5 +192,29 @@ TEST(SimtAttention, RowsAtAddressesOfTheirOwn) {
   EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p));
 }
 
+TEST(SimtAttention, PoolsThatRunBackwards) {
+  Problem p = builder(DType::f16, 64).causal().lengths(mixed_lengths()).build();
+  const auto last = static_cast<std::int32_t>(p.k.size(0)) - 1;
+  for (std::int32_t& page : p.matrix.indices) page = last - page;
+  for (TensorView* pool : {&p.k, &p.v}) {
+    std::vector<std::int64_t> strides(pool->strides().begin(), pool->strides().end());
+    strides[0] = -strides[0];
+    *pool = TensorView(pool->select(0, last).data(), pool->dtype(), pool->shape(), strides);
+  }
+  EXPECT_TRUE(close_to_reference(run_emulated<Plain<Half, 64>>(p), p));
+}
+
+TEST(SimtAttention, LogitsNearTheLargestFloat) {
+  // 2.9e38 and half of it: log2 e times the first is no float, their difference is a weight of 0.
+  Problem p = builder(DType::bf16, 64).sm_scale(1.0).lengths({{1, 2}, {20, 70}}).build();
+  set_queries(p, 1e19);
+  set_keys(p, [](std::int64_t, std::int64_t j) { return j == 1 ? 4.5e17 : 2.25e17; });
+  const Output output = run_emulated<Plain<BFloat, 64>>(p);
+  const Output exact = run_reference(p);
+  for (std::size_t i = 0; i < exact.lse.size(); ++i)
+    EXPECT_NEAR(output.lse[i] / exact.lse[i], 1.0, 1e-5) << i;
+  EXPECT_TRUE(close_to_reference(output, p));
+}
+
 }  // namespace
 }  // namespace trencadis::testing

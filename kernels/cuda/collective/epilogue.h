@@ -15,14 +15,14 @@
 
 namespace trencadis::collective {
 
-/// A row's maximum (in units of 2^) and sum, over all of its keys or those of one work item.
+/// A row's maximum (a natural logit) and sum, over all of its keys or those of one work item.
 struct RowTotal {
   float max;
   float sum;
 
   /// In natural logarithms; minus infinity where no key was seen.
   TRENCADIS_DEVICE float lse() const {
-    return sum == 0.0f ? negative_infinity() : (max + ptx::log2_approx(sum)) * kLn2;
+    return sum == 0.0f ? negative_infinity() : max + ptx::log2_approx(sum) * kLn2;
   }
   /// 1 / sum; 0 where no key was seen, so that the row becomes 0.
   TRENCADIS_DEVICE float inverse() const { return sum == 0.0f ? 0.0f : ptx::reciprocal(sum); }
@@ -31,7 +31,7 @@ struct RowTotal {
   TRENCADIS_DEVICE float inverse_with_sink(float sink) const {
     if (sum == 0.0f) return 0.0f;
     // Where the sink outweighs all keys by more than 2^127 this is 1 / infinity, and the row is 0.
-    return ptx::reciprocal(sum + ptx::exp2_approx(sink * kLog2E - max));
+    return ptx::reciprocal(sum + ptx::exp2_approx((sink - max) * kLog2E));
   }
 };
 
@@ -124,7 +124,7 @@ class Epilogue {
     for (int r = 0; r < Loop::kThreadRows; ++r) {
       const float sum = sum_of_quad(loop.state[r].sum);
       if (ptx::lane_index() % 4 == 0) {
-        maxima()[loop.state_row(r)] = loop.state[r].max;
+        maxima()[loop.state_row(r)] = loop.state[r].max * loop.unit();
         sums()[loop.state_row(r)] = sum;
       }
     }
@@ -145,7 +145,7 @@ class Epilogue {
   /// What a warp's part of row r counts relative to the maximum of all parts.
   TRENCADIS_DEVICE float weight(int warp, int r, float max) const {
     const float own = maxima()[warp * Shape::kRows + r];
-    return own == negative_infinity() ? 0.0f : ptx::exp2_approx(own - max);
+    return own == negative_infinity() ? 0.0f : ptx::exp2_approx((own - max) * kLog2E);
   }
 
   TRENCADIS_DEVICE void write_row_totals() const {

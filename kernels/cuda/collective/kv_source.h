@@ -102,8 +102,8 @@ class KvSource {
     if (index >= Shape::kTokens || tile >= tiles()) return;
     const bool valid = found.page >= 0;
     entries(tile)[index] = {
-        valid ? found.page * pool_.key_page + found.offset * pool_.key_token : -1,
-        valid ? found.page * pool_.value_page + found.offset * pool_.value_token : -1};
+        valid ? found.page * pool_.key_page + found.offset * pool_.key_token : kNoToken,
+        valid ? found.page * pool_.value_page + found.offset * pool_.value_token : kNoToken};
     if (!in_order()) positions(tile)[index] = found.position;
   }
 
@@ -138,7 +138,7 @@ class KvSource {
       const int row = i / Tile::kChunks;
       const int chunk = i % Tile::kChunks;
       const long long offset = offset_of(row);
-      const bool valid = offset >= 0 && chunk < kUsed;
+      const bool valid = offset != kNoToken && chunk < kUsed;
       const char* from = base + (valid ? offset + chunk * tile::kChunkBytes : 0);
       if (pool_.aligned)
         ptx::copy_async_16(to + Tile::offset(row, chunk), from, valid);

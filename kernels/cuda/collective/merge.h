@@ -11,9 +11,9 @@
 
 namespace trencadis::collective {
 
-/// Weight of a state with natural LSE `lse`, relative to `max` in units of 2^.
+/// Weight of a state with natural LSE `lse`, relative to `max`.
 TRENCADIS_DEVICE float weight_of(float lse, float max) {
-  return lse == negative_infinity() ? 0.0f : ptx::exp2_approx(lse * kLog2E - max);
+  return lse == negative_infinity() ? 0.0f : ptx::exp2_approx((lse - max) * kLog2E);
 }
 
 /// One row by one warp.
@@ -22,11 +22,11 @@ TRENCADIS_DEVICE void merge_row(const contract::AttentionParams& params,
                                 const typename Config::Params& variant, const Block& block, int r,
                                 const contract::MergeGroup& group, int slot_rows) {
   const auto state = [&](int i) { return Destination{group.slot_begin + i, slot_rows}.row(r); };
-  // Maxima in units of 2^, as the main loops have them. A slot has its whole weight in its LSE.
+  // A slot has its whole weight in its LSE.
   RowTotal total{negative_infinity(), Config::kUseSoftmax ? 0.0f : 1.0f};
   if constexpr (Config::kUseSoftmax) {
     for (int i = 0; i < group.slot_count; ++i)
-      total.max = fmaxf(total.max, params.partial_lse[state(i)] * kLog2E);
+      total.max = fmaxf(total.max, params.partial_lse[state(i)]);
     for (int i = 0; i < group.slot_count; ++i)
       total.sum += weight_of(params.partial_lse[state(i)], total.max);
   }

@@ -42,9 +42,11 @@ TRENCADIS_FN constexpr int max_of(int a, int b) {
 
 /// Where a token of a KV tile lies.
 struct alignas(16) TokenEntry {
-  long long key;    // bytes from the head's first key; negative: no such token
-  long long value;  // bytes from the head's first value
+  long long key;    // bytes from the head's first key, or kNoToken
+  long long value;  // bytes from the head's first value, or kNoToken
 };
+/// No offset: those of a pool whose strides are negative are.
+inline constexpr long long kNoToken = -0x7fffffffffffffffll - 1;
 
 /// Row of a query tile: token of the request, and head.
 struct RowEntry {
@@ -65,6 +67,7 @@ struct TileShape {
 
   static constexpr int kQueryWarps = min_of(Config::kWarps, kRows / 16);
   static constexpr int kKvWarps = Config::kWarps / kQueryWarps;
+  static_assert(kQueryWarps * kKvWarps == Config::kWarps, "every warp has a part");
   static constexpr int kWarpRows = kRows / kQueryWarps;
   static constexpr int kRowTiles = kWarpRows / 16;
   static constexpr int kWarpKeys = kTokens / kKvWarps;

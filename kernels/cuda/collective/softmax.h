@@ -1,6 +1,7 @@
 // The state of the rows that a thread holds part of, and the step of the online softmax. Logits
-// come in units of `factor`: weights are 2^(factor s), so that one factor carries sm_scale, log2 e
-// or both, and costs one multiplication an element.
+// come in units of their own: weights are 2^(factor (s - max)), so that one factor carries
+// sm_scale, log2 e or both, and costs one multiplication an element. The difference is taken first:
+// it is exact where it matters, and logits of any size that float32 holds stay finite.
 #pragma once
 
 #include "contract/units.h"
@@ -16,8 +17,8 @@ TRENCADIS_FN constexpr float negative_infinity() {
   return __builtin_bit_cast(float, 0xff800000u);
 }
 
-/// The maximum, in units of 2^, and the sum of weights relative to it, of one row. Each of the four
-/// threads that share a row sums its own columns; sums meet at the end.
+/// The maximum, in the units of the logits, and the sum of weights relative to it, of one row. Each
+/// of the four threads that share a row sums its own columns; sums meet at the end.
 struct RowState {
   float max = negative_infinity();
   float sum = 0.0f;
@@ -39,17 +40,16 @@ TRENCADIS_DEVICE float weigh_row(RowState& state, float factor, At at) {
   float largest = state.max;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    at(i) *= factor;
     largest = fmaxf(largest, at(i));
   }
   largest = max_of_quad(largest);
   // A row that has seen no key yet has no finite maximum: its weights are all 0.
   const float base = largest == negative_infinity() ? 0.0f : largest;
-  const float rescale = ptx::exp2_approx(state.max - base);
+  const float rescale = ptx::exp2_approx((state.max - base) * factor);
   float sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    at(i) = ptx::exp2_approx(at(i) - base);
+    at(i) = ptx::exp2_approx((at(i) - base) * factor);
     sum += at(i);
   }
   state.max = largest;

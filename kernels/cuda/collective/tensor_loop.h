@@ -59,6 +59,9 @@ class TensorLoop {
     ptx::sync_cta();
   }
 
+  /// What one unit of s is worth as a logit.
+  TRENCADIS_DEVICE float unit() const { return kTransforms ? 1.0f : launch_.scale; }
+
   // What the epilogue takes.
   float o[kRowTiles][kOutTiles][4];
   RowState state[kThreadRows];
@@ -158,7 +161,7 @@ class TensorLoop {
 
   /// What one unit of s is worth as an exponent of 2.
   TRENCADIS_DEVICE float factor() const {
-    return kTransforms ? kLog2E : launch_.scale * kLog2E;
+    return unit() * kLog2E;
   }
 
   /// Hooks and masks. Afterwards s is the logit: divided by the scale where no hook has seen it and

@@ -191,18 +191,17 @@ class VectorLoop {
     float largest = state_.max;
 #pragma unroll
     for (int k = 0; k < Shape::kLaneKeys; ++k) {
-      s[k] *= kLog2E;
       largest = fmaxf(largest, s[k]);
     }
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2)
       largest = fmaxf(largest, ptx::shuffle_xor(largest, lanes));
     const float base = largest == negative_infinity() ? 0.0f : largest;
-    const float rescale = ptx::exp2_approx(state_.max - base);
+    const float rescale = ptx::exp2_approx((state_.max - base) * kLog2E);
     float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < Shape::kLaneKeys; ++k) {
-      s[k] = ptx::exp2_approx(s[k] - base);
+      s[k] = ptx::exp2_approx((s[k] - base) * kLog2E);
       sum += s[k];
     }
 #pragma unroll

@@ -90,7 +90,8 @@ std::vector<Place> find_all(const HostPlaces& places) {
   PlaceFinder finder(places);
   std::vector<Place> found(places.tokens);
   for (std::size_t i = 0; i < found.size(); ++i) found[i] = finder.find(i);
-  if (places.num_refused != nullptr) *places.num_refused += finder.refused();
+  if (places.num_refused != nullptr)
+    *places.num_refused = count_on(*places.num_refused, finder.refused());
   return found;
 }
 

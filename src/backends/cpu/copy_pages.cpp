@@ -52,7 +52,7 @@ std::vector<Pair> pairs_of(const KvPool& source, const KvPool& target, const Pag
                   "page {} is copied to page {}, and page {} to it: expected no page of one pool "
                   "to be read and written",
                   pair.from, pair.to, written_from[static_cast<std::size_t>(pair.from)]);
-  if (num_refused != nullptr) *num_refused += refused;
+  if (num_refused != nullptr) *num_refused = count_on(*num_refused, refused);
   return result;
 }
 

@@ -4,7 +4,9 @@
 #include <trencadis/index_span.h>
 #include <trencadis/tensor_view.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace trencadis::cpu {
@@ -26,6 +28,12 @@ inline char* at(const TensorView& tensor, std::int64_t i, std::int64_t j, std::i
   std::int64_t offset = i * tensor.stride(0) + j * tensor.stride(1);
   if (l != 0) offset += l * tensor.stride(2);
   return static_cast<char*>(tensor.data()) + offset * size_of(tensor.dtype());
+}
+
+/// A counter that stays at its largest value.
+constexpr std::int32_t count_on(std::int32_t count, std::int32_t more) {
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  return more > kMost - std::max(count, 0) ? kMost : count + more;
 }
 
 }  // namespace trencadis::cpu

@@ -31,9 +31,12 @@ TEST(DeviceMemory, CopiesStayInside) {
   expect_error(ErrorKind::invalid_argument, {"bytes is -1"}, [] { DeviceMemory(kHost, -1); });
   DeviceMemory memory(kHost, 8);
   char byte = 0;
-  expect_error(ErrorKind::invalid_argument, {"8 .. 9", "0 .. 8"},
+  expect_error(ErrorKind::invalid_argument, {"1 bytes from byte 8", "0 .. 8"},
                [&] { memory.upload(&byte, 1, 8); });
-  expect_error(ErrorKind::invalid_argument, {"-1 .. 0"}, [&] { memory.download(&byte, 1, -1); });
+  expect_error(ErrorKind::invalid_argument, {"from byte -1"},
+               [&] { memory.download(&byte, 1, -1); });
+  expect_error(ErrorKind::out_of_capacity, {"1152921504606846976 bytes"},
+               [] { DeviceMemory(kHost, std::int64_t{1} << 60); });
   memory.upload(nullptr, 0, 8);
   DeviceMemory(kHost, 0).download(nullptr, 0);
 }

@@ -1,6 +1,8 @@
 // V1, V2, V5 and P7 of the failure cases, at the planner.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "support/expect_error.h"
 #include "unit/planner/plan_cases.h"
 
@@ -105,6 +107,17 @@ TEST_F(Validation, P7EachLimitHasItsOwnError) {
 TEST_F(Validation, ABatchThatNoPlanHoldsIsRefusedBeforeMemoryIsAsked) {
   batch.qo_indptr = {0, 1, 3, 2147483647};
   expect_refused({"request 2 has 2147483644 query tokens", "group of 4"});
+}
+
+TEST_F(Validation, BoundsThatWouldOverflow) {
+  AttentionSpec spec;
+  spec.variant.bounds = {-1, std::numeric_limits<std::int64_t>::max()};
+  expect_error(ErrorKind::invalid_argument, {"variant.bounds.right is 9223372036854775807", "2^62"},
+               [&] {
+                 trencadis::Planner(spec, Heads{8, 8}, known_device("h200"));
+               });
+  spec.variant.bounds = {MaskBounds::kMost, MaskBounds::kMost};
+  trencadis::Planner(spec, Heads{8, 8}, known_device("h200"));
 }
 
 TEST_F(Validation, HeadsAndDevices) {
