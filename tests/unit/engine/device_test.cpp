@@ -35,10 +35,16 @@ TEST(DeviceMemory, CopiesStayInside) {
                [&] { memory.upload(&byte, 1, 8); });
   expect_error(ErrorKind::invalid_argument, {"from byte -1"},
                [&] { memory.download(&byte, 1, -1); });
-  expect_error(ErrorKind::out_of_capacity, {"1152921504606846976 bytes"},
-               [] { DeviceMemory(kHost, std::int64_t{1} << 60); });
   memory.upload(nullptr, 0, 8);
   DeviceMemory(kHost, 0).download(nullptr, 0);
+}
+
+TEST(DeviceMemory, MoreThanThereIsIsRefused) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer ends the process where memory cannot be had";
+#endif
+  expect_error(ErrorKind::out_of_capacity, {"1152921504606846976 bytes"},
+               [] { DeviceMemory(kHost, std::int64_t{1} << 60); });
 }
 
 TEST(DeviceGraph, ReplaysWhatWasCaptured) {
