@@ -26,6 +26,7 @@ inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 31;  // of requests
 inline constexpr std::int64_t kMaxPoolTokens = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxWorkspaceBytes = std::int64_t{1} << 50;
 inline constexpr std::int64_t kMaxStepMs = 1'000'000'000;
+inline constexpr std::int64_t kMaxReadTbps = 1'000'000;
 
 /// Takes a whole number from `low` to `high`, and else says "--chunk is 0, expected 1 or more, at
 /// most 16777216", which CLI11's own validators do not put into words.

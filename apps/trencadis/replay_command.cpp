@@ -60,8 +60,9 @@ void add_server_options(CLI::App& command, Options& o) {
       ->check(whole_number("--page-size", 1, kMaxPageSize));
   command
       .add_option("--pool-tokens", o.replay.pool_tokens,
-                  "tokens that the KV pool holds (default: 131072, less where they would take "
-                  "more than 4 GB)")
+                  "tokens that the KV pool of each layer holds (default: 131072, less where they "
+                  "would take more than 4 GB; on a GPU what the batch can need, less where that "
+                  "is more than 80 % of its memory)")
       ->check(whole_number("--pool-tokens", 1, kMaxPoolTokens));
   command
       .add_option("--workspace-bytes", o.replay.workspace_bytes,
@@ -73,6 +74,12 @@ void add_server_options(CLI::App& command, Options& o) {
                   "it takes here; 0: all are there from the start")
       ->capture_default_str()
       ->check(real_number("--step-time", 0, kMaxStepMs));
+  command
+      .add_option("--read-rate", o.replay.read_rate_tbps,
+                  "TB/s that reads of KV are held against; 0: what is measured at the start, on a "
+                  "GPU by a copy")
+      ->capture_default_str()
+      ->check(real_number("--read-rate", 0, kMaxReadTbps));
   o.schedule.add_to(command);
 }
 

@@ -29,6 +29,8 @@ class DeviceMemory {
   /// Error(invalid_argument) beyond the end.
   void upload(const void* host, std::int64_t bytes, std::int64_t offset = 0);
   void download(void* host, std::int64_t bytes, std::int64_t offset = 0) const;
+  /// Sets every byte and waits until it is there.
+  void fill(std::uint8_t value);
 
  private:
   struct Impl;

@@ -111,6 +111,19 @@ void DeviceMemory::download(void* host, std::int64_t bytes, std::int64_t offset)
                                 count);
 }
 
+void DeviceMemory::fill(std::uint8_t value) {
+  const auto count = static_cast<std::size_t>(impl_->bytes);
+  if (count == 0) return;
+  if (!on_gpu(impl_->device)) {
+    std::memset(impl_->data, value, count);
+    return;
+  }
+  const cuda::ContextPointer context = context_of(impl_->device);
+  const cuda::ContextGuard guard(*context);
+  context->driver().memset_d8_async(impl_->there.get(), value, count, nullptr);
+  context->driver().stream_synchronize(nullptr);
+}
+
 // --- streams -------------------------------------------------------------------------------------
 
 struct DeviceStream::Impl {

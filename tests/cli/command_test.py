@@ -35,6 +35,7 @@ class CommandTest(unittest.TestCase):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.directory = Path(directory.name)
+        self.environment = None  # of the command; None: this process's
 
     def run_command(self, *arguments):
         return subprocess.run(
@@ -43,6 +44,7 @@ class CommandTest(unittest.TestCase):
             capture_output=True,
             text=True,
             timeout=120,
+            env=self.environment,
         )
 
     def succeed(self, *arguments):
@@ -79,7 +81,7 @@ class Help(CommandTest):
         replay = self.succeed("replay", "--help").stdout
         for option in ("--trace", "--backend", "--model", "--heads", "--layers", "--requests",
                        "--max-batch", "--chunk", "--page-size", "--dtype", "--verify", "--json",
-                       "--plan-svg"):  # fmt: skip
+                       "--plan-svg", "--read-rate"):  # fmt: skip
             self.assertIn(option, replay)
         plan = self.succeed("plan", "--help").stdout
         for option in ("--lengths", "--trace", "--device", "--svg", "h200"):
@@ -114,6 +116,14 @@ class Replay(CommandTest):
         self.assertTrue(svg.tag.endswith("svg"))
         written = sorted(path.name for path in (self.directory / "out").iterdir())
         self.assertEqual(written, ["plan.svg", "replay.json"])
+
+    def test_a_read_rate_that_is_given_is_not_measured(self):
+        self.succeed("replay", "--trace", TRACE, "--requests", 2, *SMALL, "--read-rate", 0.125,
+                     "--json", "r.json")  # fmt: skip
+        report = json.loads((self.directory / "r.json").read_text())
+        self.assertEqual(report["machine_read_gbps"], 125)
+        self.assertAlmostEqual(report["read_share"], report["decode_read_gbps"] / 125)
+        self.assertNotIn("read_floor", report)
 
     def test_steps_depend_on_the_trace_alone(self):
         reports = []
@@ -223,6 +233,7 @@ class BadRequest(CommandTest):
                 self.replay_fails(USAGE, [f"{option} is {value}, expected 1 or more, at most "],
                                   option, value)  # fmt: skip
         self.replay_fails(USAGE, ["--verify is -1, expected 0 or more"], "--verify", -1)
+        self.replay_fails(USAGE, ["--read-rate is -1, expected 0 or more"], "--read-rate", -1)
         self.fail_with(USAGE, ["--batch is 9999999, expected"], "plan", "--trace", TRACE,
                        "--batch", 9999999)  # fmt: skip
 
@@ -238,6 +249,12 @@ class BadRequest(CommandTest):
 
     def test_unknown_backend(self):
         self.replay_fails(FAILURE, ["tpu", "cpu"], "--backend", "tpu")
+
+    def test_no_gpu(self):
+        self.environment = {**os.environ, "TRENCADIS_LIBCUDA": "/nonexistent/libcuda.so"}
+        self.replay_fails(FAILURE, ["no CUDA driver", "/nonexistent/libcuda.so"], "--backend", "cuda")
+        self.replay_fails(FAILURE, ["no CUDA driver", "/nonexistent/libcuda.so"], "--backend", "cuda",
+                          "--pool-tokens", 100_000)  # fmt: skip
 
     def test_unknown_dtype(self):
         self.replay_fails(FAILURE, ["fp99"], "--dtype", "fp99")

@@ -29,6 +29,15 @@ void clear(Step& step) {
 
 }  // namespace
 
+BlockSparseView Step::page_table(std::int64_t page_size) const {
+  BlockSparseView table;
+  table.block_cols = page_size;
+  table.indptr = kv_indptr;
+  table.indices = kv_indices;
+  table.kv_lens = kv_lens;
+  return table;
+}
+
 bool Batcher::Running::is_done() const {
   return kv_len >= request.input_tokens && generated >= request.output_tokens;
 }

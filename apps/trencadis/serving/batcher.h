@@ -9,6 +9,8 @@
 // speed of the machine.
 #pragma once
 
+#include <trencadis/block_sparse.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -50,6 +52,8 @@ struct Step {
     const auto b = static_cast<std::size_t>(request);
     return qo_indptr[b + 1] - qo_indptr[b];
   }
+  /// Borrows the arrays.
+  BlockSparseView page_table(std::int64_t page_size) const;
 };
 
 class Batcher {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "serving/host_tensor.h"
+#include "serving/models.h"
 
 namespace trencadis::app {
 
@@ -29,6 +30,9 @@ class KvPool {
 
   TensorView keys(int layer) const { return k_.view().select(0, layer); }
   TensorView values(int layer) const { return v_.view().select(0, layer); }
+  std::int64_t bytes() const {
+    return (k_.view().num_elements() + v_.view().num_elements()) * size_of(k_.view().dtype());
+  }
 
  private:
   HostTensor k_, v_;
@@ -40,6 +44,11 @@ class TokenBank {
  public:
   TokenBank(const char* what, DType dtype, std::int64_t max_tokens, std::int64_t heads,
             std::int64_t head_dim, std::uint64_t seed);
+
+  /// Of a model, with values of their own.
+  static TokenBank queries(const ModelShape& shape, DType dtype, std::int64_t max_tokens);
+  static TokenBank keys(const ModelShape& shape, DType dtype, std::int64_t max_tokens);
+  static TokenBank values(const ModelShape& shape, DType dtype, std::int64_t max_tokens);
 
   /// [tokens, heads, head_dim], tokens <= max_tokens; the same for the same step and layer.
   TensorView rows(std::int64_t step, int layer, std::int64_t tokens) const;

@@ -21,13 +21,19 @@ AttentionSpec make_spec(const ModelShape& shape, DType dtype, DType dtype_o, boo
 }  // namespace
 
 ModelAttention::ModelAttention(const ModelShape& shape, DType dtype, DType dtype_o,
-                               AttentionConfig config)
+                               AttentionConfig config, std::span<const TensorView> workspaces)
     : shape_(shape), dtype_(dtype) {
   config.heads = {shape.num_qo_heads, shape.num_kv_heads};
-  if (shape.window_every > 0)
-    kinds_.emplace_back(make_spec(shape, dtype, dtype_o, /*windowed=*/true), config);
-  if (shape.window_every != 1)
-    kinds_.emplace_back(make_spec(shape, dtype, dtype_o, /*windowed=*/false), config);
+  const auto add = [&](bool windowed) {
+    if (!workspaces.empty()) config.workspace = workspaces[kinds_.size()];
+    kinds_.emplace_back(make_spec(shape, dtype, dtype_o, windowed), config);
+  };
+  if (shape.window_every > 0) add(/*windowed=*/true);
+  if (shape.window_every != 1) add(/*windowed=*/false);
+}
+
+std::size_t ModelAttention::num_kinds(const ModelShape& shape) {
+  return shape.window_every > 1 ? 2 : 1;
 }
 
 std::size_t ModelAttention::kind_of(int layer) const {
@@ -35,8 +41,8 @@ std::size_t ModelAttention::kind_of(int layer) const {
   return layer % shape_.window_every == 0 ? 0 : 1;
 }
 
-void ModelAttention::plan(std::size_t kind, const Step& step) {
-  kinds_[kind].plan(step.qo_indptr, step.kv_indptr, step.kv_indices, step.kv_lens);
+void ModelAttention::plan(std::size_t kind, const Step& step, void* stream) {
+  kinds_[kind].plan(step.qo_indptr, step.kv_indptr, step.kv_indices, step.kv_lens, stream);
 }
 
 double ModelAttention::visible_kv_bytes(const Step& step) const {

@@ -3,6 +3,7 @@
 
 #include <trencadis/attention.h>
 
+#include <span>
 #include <vector>
 
 #include "serving/batcher.h"
@@ -13,15 +14,19 @@ namespace trencadis::app {
 class ModelAttention {
  public:
   /// Causal attention over dtype in q, k and v, with the model's soft cap and windows. config gives
-  /// everything but the heads. Throws what Attention's constructor throws.
-  ModelAttention(const ModelShape& shape, DType dtype, DType dtype_o, AttentionConfig config);
+  /// everything but the heads. workspaces: one for each kind, or none, where config's serves all.
+  /// Throws what Attention's constructor throws.
+  ModelAttention(const ModelShape& shape, DType dtype, DType dtype_o, AttentionConfig config,
+                 std::span<const TensorView> workspaces = {});
 
+  /// With and without a window: 1 or 2.
+  static std::size_t num_kinds(const ModelShape& shape);
   std::size_t num_kinds() const { return kinds_.size(); }
   Attention& kind(std::size_t index) { return kinds_[index]; }
   Attention& layer(int layer) { return kinds_[kind_of(layer)]; }
 
-  /// Plans one kind for the step, which is borrowed until its last run().
-  void plan(std::size_t kind, const Step& step);
+  /// Plans one kind for the step, which is borrowed until its last run(). stream: as Attention's.
+  void plan(std::size_t kind, const Step& step, void* stream = nullptr);
 
   /// Bytes of keys and values that the step's rows can see in all layers: what a kernel that reads
   /// every token once for each KV head has to read.

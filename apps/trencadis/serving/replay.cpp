@@ -1,8 +1,5 @@
 #include "serving/replay.h"
 
-#include <trencadis/kv_cache.h>
-#include <trencadis/runtime.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -11,9 +8,7 @@
 
 #include "output/failure.h"
 #include "output/progress.h"
-#include "serving/kv_pool.h"
-#include "serving/model_attention.h"
-#include "serving/verifier.h"
+#include "serving/layers.h"
 
 namespace trencadis::app {
 namespace {
@@ -24,6 +19,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kDefaultPoolTokens = 131'072;
 // A pool that nobody asked for leaves most of the memory to others.
 constexpr double kDefaultPoolBytes = 4e9;
+// A GPU has few users; what is left is for workspaces, outputs and the bandwidth probe.
+constexpr double kDefaultGpuShare = 0.8;
 
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -33,17 +30,41 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-PoolShape pool_shape(const ReplayOptions& options, const TraceSummary& summary) {
+std::int64_t longest_tokens(const TraceSummary& summary) {
+  return summary.longest.input_tokens + summary.longest.output_tokens;
+}
+
+/// What BackendKind::automatic stands for here.
+BackendKind backend_of(const ReplayOptions& options) {
+  if (options.backend != BackendKind::automatic) return options.backend;
+  AttentionConfig config;
+  config.page_size = options.batching.page_size;
+  config.num_threads = options.threads;
+  config.plan = options.plan;
+  ModelAttention engine(options.model, options.dtype, options.dtype, config);
+  return engine.kind(0).backend();
+}
+
+std::int64_t default_pool_tokens(const ReplayOptions& options, BackendKind backend,
+                                 std::int64_t bytes_per_token, std::int64_t longest) {
+  const bool on_gpu = backend == BackendKind::cuda;
+  const double bytes =
+      on_gpu ? kDefaultGpuShare * static_cast<double>(gpu_memory_bytes(0)) : kDefaultPoolBytes;
+  const auto affordable = static_cast<std::int64_t>(bytes / static_cast<double>(bytes_per_token));
+  // More than a GPU's batch can use is of no use.
+  const std::int64_t useful = on_gpu ? options.batching.max_batch * longest : kDefaultPoolTokens;
+  return std::max(std::min(useful, affordable), longest);
+}
+
+PoolShape pool_shape(const ReplayOptions& options, const TraceSummary& summary,
+                     BackendKind backend) {
   PoolShape shape{options.model.num_layers,   0,
                   options.batching.page_size, options.model.num_kv_heads,
                   options.model.head_dim,     options.dtype};
   std::int64_t tokens = options.pool_tokens;
-  if (tokens == 0) {
-    const auto affordable =
-        static_cast<std::int64_t>(kDefaultPoolBytes / static_cast<double>(shape.bytes_per_token()));
-    const std::int64_t longest = summary.longest.input_tokens + summary.longest.output_tokens;
-    tokens = std::max(std::min(kDefaultPoolTokens, affordable), longest);
-  }
+  if (tokens == 0)
+    tokens =
+        default_pool_tokens(options, backend, shape.bytes_per_token(), longest_tokens(summary));
   shape.pages = ceil_div(tokens, shape.page_size);
   Batcher::check_fits(summary.longest, shape.page_size, shape.pages, options.trace);
   return shape;
@@ -94,26 +115,20 @@ class Replay {
   Replay(const ReplayOptions& options, const TraceSummary& summary)
       : options_(options),
         summary_(summary),
-        pool_shape_(pool_shape(options, summary)),
-        max_tokens_(options.batching.max_batch + options.batching.chunk_tokens),
+        backend_(backend_of(options)),
+        pool_shape_(pool_shape(options, summary, backend_)),
         batcher_(batching(), options.trace, source_of(options.trace, options.max_requests)),
-        workspace_(make_workspace()),
-        engine_(options.model, options.dtype, options.dtype, config()),
-        pool_(pool_shape_),
-        queries_(bank("the queries", options.model.num_qo_heads, 1)),
-        keys_(bank("the new keys", options.model.num_kv_heads, 2)),
-        values_(bank("the new values", options.model.num_kv_heads, 3)),
-        out_("the output", options.dtype,
-             {max_tokens_, options.model.num_qo_heads, options.model.head_dim}),
-        lse_("the LSE", DType::f32, {max_tokens_, options.model.num_qo_heads}),
+        layers_(make_layers(
+            {options.model, options.dtype, config(), options.workspace_bytes, pool_shape_})),
         sampler_(options.verify_steps, total_tokens()) {
     if (options.verify_steps > 0)
-      verifier_.emplace(options.model, options.dtype, config(), max_tokens_);
+      verifier_.emplace(options.model, options.dtype, config(), config().limits.max_qo_tokens);
   }
 
   ReplayReport run() {
     describe_run();
-    report_.machine_read_gbps = measure_read_bandwidth(options_.threads);
+    report_.machine_read_gbps = options_.read_rate_tbps > 0.0 ? options_.read_rate_tbps * 1e3
+                                                              : layers_->measure_read_rate();
     Progress progress("serving", total_tokens());
     const auto start = Clock::now();
     Step step;
@@ -147,28 +162,19 @@ class Replay {
   AttentionConfig config() const {
     AttentionConfig config;
     config.page_size = options_.batching.page_size;
-    config.backend = options_.backend;
+    config.backend = backend_;
     config.num_threads = options_.threads;
-    config.limits = {options_.batching.max_batch, max_tokens_, pool_shape_.pages,
-                     summary_.longest.input_tokens + summary_.longest.output_tokens};
+    config.limits = {options_.batching.max_batch,
+                     options_.batching.max_batch + options_.batching.chunk_tokens,
+                     pool_shape_.pages, longest_tokens(summary_)};
     config.plan = options_.plan;
-    config.workspace = workspace_.view();
     return config;
-  }
-
-  HostTensor make_workspace() const {
-    if (options_.workspace_bytes == 0) return {};
-    return {"the workspace", DType::u8, {options_.workspace_bytes}};
-  }
-
-  TokenBank bank(const char* what, int heads, std::uint64_t seed) const {
-    return {what, options_.dtype, max_tokens_, heads, options_.model.head_dim, seed};
   }
 
   void describe_run() {
     report_.trace = std::filesystem::path(options_.trace).filename().string();
-    report_.backend = to_string(engine_.kind(0).backend());
-    report_.device = engine_.kind(0).device_limits().name;
+    report_.backend = to_string(backend_);
+    report_.device = layers_->engine().kind(0).device_limits().name;
     report_.model = describe(options_.model);
     report_.dtype = to_string(options_.dtype);
     report_.num_qo_heads = options_.model.num_qo_heads;
@@ -179,15 +185,20 @@ class Replay {
     report_.pool_pages = pool_shape_.pages;
     report_.input_tokens = summary_.input_tokens;
     report_.output_tokens = summary_.output_tokens;
+    if (backend_ != BackendKind::cuda) return;
+    report_.gpu.emplace();
+    report_.gpu->pool_bytes = layers_->pool_bytes();
+    report_.gpu->read_rate_given = options_.read_rate_tbps > 0.0;
   }
 
   void plan(const Step& step) {
-    for (std::size_t kind = 0; kind < engine_.num_kinds(); ++kind) {
+    ModelAttention& engine = layers_->engine();
+    for (std::size_t kind = 0; kind < engine.num_kinds(); ++kind) {
       const auto start = Clock::now();
-      engine_.plan(kind, step);
+      layers_->plan(kind, step);
       report_.plan_us.add(microseconds_since(start));
     }
-    const Plan& plan = engine_.kind(0).current_plan();
+    const Plan& plan = engine.kind(0).current_plan();
     const PlanStats stats = plan.stats();
     report_.longest_queues_us += stats.longest_queue_us;
     report_.mean_queues_us += stats.mean_queue_us;
@@ -208,63 +219,32 @@ class Replay {
 
   void serve(const Step& step) {
     const bool sampled = sampler_.wants(step, tokens_done_);
-    double attention_us = 0.0;
-    for (int layer = 0; layer < options_.model.num_layers; ++layer) {
-      append(step, layer);
-      const RunArgs args = run_args(step, layer, sampled);
-      const auto start = Clock::now();
-      engine_.layer(layer).run(args);
-      attention_us += microseconds_since(start);
-      if (sampled && layer == step.index % options_.model.num_layers) verify(step, layer, args);
-    }
+    const StepTimes times = layers_->serve(step, sampled ? &*verifier_ : nullptr);
     ++report_.steps;
-    report_.attention_us.add(attention_us);
-    (step.is_decode() ? report_.decode_us : report_.mixed_us).add(attention_us);
-    if (step.is_decode()) {
-      ++report_.decode_steps;
-      report_.decode_kv_bytes += engine_.visible_kv_bytes(step);
-    }
+    report_.append_s += times.append_us * 1e-6;
+    report_.verify_s += times.verify_us * 1e-6;
+    report_.attention_us.add(times.attention_us);
+    (step.is_decode() ? report_.decode_us : report_.mixed_us).add(times.attention_us);
+    if (step.is_decode()) account_for_reads(step, times);
   }
 
-  void append(const Step& step, int layer) {
-    BlockSparseView table;
-    table.block_cols = pool_shape_.page_size;
-    table.indptr = step.kv_indptr;
-    table.indices = step.kv_indices;
-    table.kv_lens = step.kv_lens;
-    const auto start = Clock::now();
-    append_kv(keys_.rows(step.index, layer, step.tokens()),
-              values_.rows(step.index, layer, step.tokens()), step.batch_indices, step.positions,
-              pool_.keys(layer), pool_.values(layer), table);
-    report_.append_s += microseconds_since(start) * 1e-6;
-  }
-
-  void verify(const Step& step, int layer, const RunArgs& args) {
-    const auto start = Clock::now();
-    verifier_->check(step, layer, args);
-    report_.verify_s += microseconds_since(start) * 1e-6;
-  }
-
-  RunArgs run_args(const Step& step, int layer, bool with_lse) const {
-    RunArgs args;
-    args.q = queries_.rows(step.index, layer, step.tokens());
-    args.k = pool_.keys(layer);
-    args.v = pool_.values(layer);
-    args.out = out_.view().slice(0, 0, step.tokens());
-    if (with_lse) args.lse = lse_.view().slice(0, 0, step.tokens());
-    return args;
+  void account_for_reads(const Step& step, const StepTimes& times) {
+    const double bytes = layers_->engine().visible_kv_bytes(step);
+    ++report_.decode_steps;
+    report_.decode_kv_bytes += bytes;
+    if (!report_.gpu) return;
+    const double floor_us = bytes / (report_.machine_read_gbps * 1e3);
+    report_.gpu->decode_batch.add(static_cast<double>(step.batch()));
+    report_.gpu->floor_us.add(floor_us);
+    report_.gpu->floor_share.add(floor_us / times.attention_us);
   }
 
   const ReplayOptions& options_;
   const TraceSummary& summary_;
+  BackendKind backend_;
   PoolShape pool_shape_;
-  std::int64_t max_tokens_;  // of a step
   Batcher batcher_;
-  HostTensor workspace_;
-  ModelAttention engine_;
-  KvPool pool_;
-  TokenBank queries_, keys_, values_;
-  HostTensor out_, lse_;
+  std::unique_ptr<Layers> layers_;
   std::optional<Verifier> verifier_;
   Sampler sampler_;
   ReplayReport report_;

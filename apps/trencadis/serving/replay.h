@@ -1,4 +1,5 @@
-// Serves a trace: a step of the batcher, a plan, and for every layer an append and a run.
+// Serves a trace: a step of the batcher, a plan, and for every layer an append and a run, on the
+// host or on a GPU.
 #pragma once
 
 #include <trencadis/attention.h>
@@ -25,6 +26,7 @@ struct ReplayOptions {
   std::int64_t workspace_bytes = 0;  // 0: what the limits ask for
   PlanOptions plan;
   std::int64_t verify_steps = 0;
+  double read_rate_tbps = 0.0;  // 1e12 bytes a second to hold reads against; 0: measured
 };
 
 /// Reads the trace once to know that it is sound and a second time to serve it. Shows its progress

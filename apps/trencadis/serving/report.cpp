@@ -29,10 +29,12 @@ std::string row(const std::string& name, const std::string& value, const std::st
   return fmt::format("  {:<22} {:>12}   {}\n", name, value, detail);
 }
 
-std::string timing_row(const std::string& name, const Distribution& us) {
+std::string timing_row(const std::string& name, const Distribution& us, bool with_p90 = false) {
   if (us.count() == 0) return row(name, "-", "no such step");
+  const std::string p90 =
+      with_p90 ? fmt::format("p90 {}, ", microseconds(us.quantile(0.9))) : std::string();
   return row(name, microseconds(us.median()),
-             fmt::format("median; p99 {}", microseconds(us.p99())));
+             fmt::format("median; {}p99 {}", p90, microseconds(us.p99())));
 }
 
 std::string read_row(const ReplayReport& report) {
@@ -41,6 +43,18 @@ std::string read_row(const ReplayReport& report) {
   return row("KV read, decode", fmt::format("{:.1f} %", 100.0 * report.read_share().value_or(0.0)),
              fmt::format("{:.2f} GB/s of the {:.2f} GB/s that this machine reads", *gbps,
                          report.machine_read_gbps));
+}
+
+std::string floor_row(const GpuReport& gpu, double read_gbps) {
+  if (gpu.floor_share.count() == 0)
+    return row("read floor, decode", "-", "no step was pure decode");
+  return row(
+      "read floor, decode", fmt::format("{:.1f} %", 100.0 * gpu.floor_share.median()),
+      fmt::format(
+          "median of a step; p10 {:.1f} %; the floor is {} at {:.2f} TB/s {}, {:.0f} requests",
+          100.0 * gpu.floor_share.quantile(0.1), microseconds(gpu.floor_us.median()),
+          read_gbps * 1e-3, gpu.read_rate_given ? "as given" : "as a copy moves",
+          gpu.decode_batch.median()));
 }
 
 std::string error_row(const ReplayReport& report) {
@@ -60,6 +74,24 @@ ordered_json number(double value) {
 ordered_json timing(const Distribution& us) {
   if (us.count() == 0) return {{"count", 0}, {"median", nullptr}, {"p99", nullptr}};
   return {{"count", us.count()}, {"median", us.median()}, {"p99", us.p99()}};
+}
+
+ordered_json timing_with_p90(const Distribution& us) {
+  ordered_json json = timing(us);
+  json["p90"] = us.count() == 0 ? ordered_json(nullptr) : ordered_json(us.quantile(0.9));
+  return json;
+}
+
+/// Of decode steps; nulls where there was none.
+ordered_json floor_json(const GpuReport& gpu, double read_gbps) {
+  const auto of = [](const Distribution& values, double share) {
+    return values.count() == 0 ? ordered_json(nullptr) : ordered_json(values.quantile(share));
+  };
+  return {{"read_tbps", read_gbps * 1e-3},
+          {"read_rate", gpu.read_rate_given ? "given" : "measured"},
+          {"us", {{"median", of(gpu.floor_us, 0.5)}, {"p90", of(gpu.floor_us, 0.9)}}},
+          {"share", {{"median", of(gpu.floor_share, 0.5)}, {"p10", of(gpu.floor_share, 0.1)}}},
+          {"batch", {{"median", of(gpu.decode_batch, 0.5)}, {"max", of(gpu.decode_batch, 1.0)}}}};
 }
 
 ordered_json optional_number(const std::optional<double>& value) {
@@ -124,10 +156,11 @@ std::string to_table(const ReplayReport& r) {
                fmt::format("{} decode, {} mixed with prompts", grouped(r.decode_steps),
                            grouped(r.steps - r.decode_steps)));
   table += timing_row("plan", r.plan_us);
-  table += timing_row("attention, all steps", r.attention_us);
-  table += timing_row("attention, decode", r.decode_us);
-  table += timing_row("attention, mixed", r.mixed_us);
+  table += timing_row("attention, all steps", r.attention_us, r.gpu.has_value());
+  table += timing_row("attention, decode", r.decode_us, r.gpu.has_value());
+  table += timing_row("attention, mixed", r.mixed_us, r.gpu.has_value());
   table += read_row(r);
+  if (r.gpu) table += floor_row(*r.gpu, r.machine_read_gbps);
   table += row("queue balance", fmt::format("{:.3f}", r.balance()),
                fmt::format("longest over mean, predicted, all steps; median of a step {:.3f}",
                            r.step_balance.median()));
@@ -143,9 +176,10 @@ std::string to_table(const ReplayReport& r) {
 }
 
 std::string to_json(const ReplayReport& r) {
-  ordered_json attention = timing(r.attention_us);
-  attention["decode"] = timing(r.decode_us);
-  attention["mixed"] = timing(r.mixed_us);
+  const auto times = r.gpu ? timing_with_p90 : timing;
+  ordered_json attention = times(r.attention_us);
+  attention["decode"] = times(r.decode_us);
+  attention["mixed"] = times(r.mixed_us);
   ordered_json report{
       {"requests", r.requests},
       {"tokens", r.input_tokens + r.output_tokens},
@@ -176,6 +210,10 @@ std::string to_json(const ReplayReport& r) {
       {"seconds", r.wall_s},
       {"verification", verification_json(r.verification)},
       {"version", TRENCADIS_VERSION_STRING}};
+  if (r.gpu) {
+    report["read_floor"] = floor_json(*r.gpu, r.machine_read_gbps);
+    report["pool_bytes"] = r.gpu->pool_bytes;
+  }
   return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

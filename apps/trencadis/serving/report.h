@@ -28,6 +28,15 @@ class Distribution {
   std::vector<double> values_;
 };
 
+/// What the report of a GPU holds beyond a CPU's. Of decode steps, all layers together.
+struct GpuReport {
+  std::int64_t pool_bytes = 0;
+  bool read_rate_given = false;  // else measured
+  Distribution decode_batch;
+  Distribution floor_us;     // that reading the step's keys and values takes at the read rate
+  Distribution floor_share;  // of the time that the step took; 1 is the floor itself
+};
+
 struct ReplayReport {
   // What ran.
   std::string trace, backend, device, model, dtype;
@@ -39,10 +48,13 @@ struct ReplayReport {
   std::int64_t steps = 0, decode_steps = 0;
   double wall_s = 0.0, append_s = 0.0, verify_s = 0.0;
 
-  // How fast: microseconds a plan() call; microseconds a step, run() of all layers together.
+  // How fast: microseconds a plan() call; microseconds a step, run() of all layers together, on a
+  // GPU by its own clock.
   Distribution plan_us, attention_us, decode_us, mixed_us;
   double decode_kv_bytes = 0.0;  // that decode steps had to read
   double machine_read_gbps = 0.0;
+
+  std::optional<GpuReport> gpu;
 
   // How well planned. Summed over the steps before they are divided, so that a step counts by the
   // time it takes and not as much as one with a single short request.

@@ -82,6 +82,56 @@ TEST(Report, AnInfiniteErrorSurvivesJson) {
   EXPECT_EQ(nlohmann::json::parse(to_json(report)).at("max_error"), "inf");
 }
 
+ReplayReport gpu_report() {
+  ReplayReport report = small_report();
+  report.backend = "cuda";
+  GpuReport& gpu = report.gpu.emplace();
+  gpu.pool_bytes = 1 << 20;
+  for (const double share : {0.5, 0.25, 0.75}) {
+    gpu.floor_share.add(share);
+    gpu.floor_us.add(200.0 * share);
+    gpu.decode_batch.add(3);
+  }
+  return report;
+}
+
+TEST(Report, AGpusJsonHoldsTheKeysOfACpusAndItsOwn) {
+  const auto cpu = nlohmann::json::parse(to_json(small_report()));
+  const auto json = nlohmann::json::parse(to_json(gpu_report()));
+  for (const auto& [key, value] : cpu.items()) {
+    if (key == "attention_us" || key == "backend") continue;
+    EXPECT_EQ(json.at(key), value) << key;
+  }
+  for (const char* key : {"read_floor", "pool_bytes"}) EXPECT_FALSE(cpu.contains(key)) << key;
+  EXPECT_FALSE(cpu.at("attention_us").contains("p90"));
+
+  EXPECT_EQ(json.at("attention_us").at("decode").at("median"), 200.0);
+  EXPECT_EQ(json.at("attention_us").at("decode").at("p90"), 300.0);
+  EXPECT_EQ(json.at("attention_us").at("mixed").at("p90"), 5000.0);
+  const auto& floor = json.at("read_floor");
+  EXPECT_EQ(floor.at("share").at("median"), 0.5);
+  EXPECT_EQ(floor.at("share").at("p10"), 0.25);
+  EXPECT_EQ(floor.at("us").at("median"), 100.0);
+  EXPECT_EQ(floor.at("us").at("p90"), 150.0);
+  EXPECT_EQ(floor.at("batch").at("max"), 3.0);
+  EXPECT_DOUBLE_EQ(floor.at("read_tbps").get<double>(), 0.02);
+  EXPECT_EQ(floor.at("read_rate"), "measured");
+  EXPECT_EQ(json.at("pool_bytes"), 1 << 20);
+}
+
+TEST(Report, AGpusTableShowsTheFloor) {
+  ReplayReport report = gpu_report();
+  EXPECT_THAT(to_table(report), HasSubstr("p90 300.0 µs"));
+  EXPECT_THAT(to_table(report), HasSubstr("50.0 %"));
+  EXPECT_THAT(to_table(report), HasSubstr("as a copy moves"));
+  report.gpu->read_rate_given = true;
+  EXPECT_THAT(to_table(report), HasSubstr("as given"));
+  report.gpu = GpuReport();
+  EXPECT_THAT(to_table(report), HasSubstr("no step was pure decode"));
+  EXPECT_TRUE(
+      nlohmann::json::parse(to_json(report)).at("read_floor").at("share").at("p10").is_null());
+}
+
 TEST(Report, TheTableShowsWhatTheJsonHolds) {
   const std::string table = to_table(small_report());
   for (const char* text : {"1,234,567", "50.0 %", "10.00 GB/s of the 20.00 GB/s", "5000.0 µs",

@@ -27,6 +27,15 @@ TEST(DeviceMemory, KeepsWhatWasUploaded) {
   EXPECT_EQ(back[0], 2);
 }
 
+TEST(DeviceMemory, IsFilledToItsEnd) {
+  DeviceMemory memory(kHost, 300);
+  memory.fill(7);
+  std::vector<std::uint8_t> bytes(300);
+  memory.download(bytes.data(), 300);
+  EXPECT_EQ(bytes, std::vector<std::uint8_t>(300, 7));
+  DeviceMemory(kHost, 0).fill(7);
+}
+
 TEST(DeviceMemory, CopiesStayInside) {
   expect_error(ErrorKind::invalid_argument, {"bytes is -1"}, [] { DeviceMemory(kHost, -1); });
   DeviceMemory memory(kHost, 8);
