@@ -33,6 +33,14 @@ function(trencadis_configure_test target)
   trencadis_warnings(${target} RELAXED)
 endfunction()
 
+# The program of trencadis_add_test and its like: one GoogleTest binary that ctest does not know yet.
+function(trencadis_add_test_program target sources libraries)
+  add_executable(${target} ${sources})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
+  trencadis_configure_test(${target})
+  target_link_libraries(${target} PRIVATE ${libraries} GTest::gmock GTest::gtest GTest::gtest_main)
+endfunction()
+
 # trencadis_add_test(NAME <name> SOURCES ... [LABELS ...] [LIBS ...] [TIMEOUT <seconds>] [WHOLE])
 #
 # One GoogleTest binary. ctest lists each of its cases, so that a skipped one is seen to be skipped;
@@ -45,10 +53,7 @@ function(trencadis_add_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  add_executable(${arg_NAME} ${arg_SOURCES})
-  set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
-  trencadis_configure_test(${arg_NAME})
-  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
+  trencadis_add_test_program(${arg_NAME} "${arg_SOURCES}" "${arg_LIBS}")
 
   # Kernels that tests compile stay in the build directory.
   set(environment TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache)
@@ -81,24 +86,46 @@ unset(discovered_tests)
   endif()
 endfunction()
 
-# trencadis_add_gpu_run(<test> [WITHOUT <gtest pattern>])
+# trencadis_add_gpu_run(<test> [WITHOUT <gtest pattern>] [SHARDS <n>])
 #
 # A second run of a test that trencadis_add_test declared, with its problems on the first CUDA device
 # (support/backend_under_test.h): the ctest entry gpu.<test>, skipped where there is none. WITHOUT names the
-# cases that are about the host.
+# cases that are about the host. SHARDS makes n entries of it, gpu.<test>.1 to n, each with its share of the
+# cases, for those that compile many kernels.
 function(trencadis_add_gpu_run test)
-  cmake_parse_arguments(arg "" "WITHOUT" "" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT;SHARDS" "" ${ARGN})
   set(filter *)
   if(arg_WITHOUT)
     set(filter -${arg_WITHOUT})
   endif()
-  add_test(NAME gpu.${test} COMMAND ${test} --gtest_filter=${filter})
-  set_tests_properties(
-    gpu.${test}
-    PROPERTIES TIMEOUT 600
-               LABELS gpu
-               SKIP_RETURN_CODE 77
-               ENVIRONMENT "TRENCADIS_TEST_BACKEND=cuda;TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache")
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    string(REGEX REPLACE "^gpu_" "" name ${test})
+    string(PREPEND name gpu.)
+    set(environment TRENCADIS_TEST_BACKEND=cuda TRENCADIS_CACHE_DIR=${PROJECT_BINARY_DIR}/test-cache)
+    if(arg_SHARDS GREATER 1)
+      string(APPEND name .${shard})
+      math(EXPR index "${shard} - 1")
+      list(APPEND environment GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
+    endif()
+    add_test(NAME ${name} COMMAND ${test} --gtest_filter=${filter})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS gpu SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+  endforeach()
+endfunction()
+
+# trencadis_add_gpu_test(NAME <name> SOURCES ... [LIBS ...] [SHARDS <n>])
+#
+# One GoogleTest binary that runs on the first CUDA device alone, as trencadis_add_gpu_run: gpu_grid_test is
+# gpu.grid_test for ctest.
+function(trencadis_add_gpu_test)
+  cmake_parse_arguments(arg "" "NAME;SHARDS" "SOURCES;LIBS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
+    message(FATAL_ERROR "trencadis_add_gpu_test needs NAME and SOURCES; it does not know: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  trencadis_add_test_program(${arg_NAME} "${arg_SOURCES}" "trencadis_test_support;${arg_LIBS}")
+  trencadis_add_gpu_run(${arg_NAME} SHARDS ${arg_SHARDS})
 endfunction()
 
 # trencadis_add_compile_fail_test(NAME <name> SOURCE <file> EXPECT <regex> [DEFINES ...])
