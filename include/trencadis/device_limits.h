@@ -10,16 +10,17 @@
 namespace trencadis {
 
 struct DeviceLimits {
-  std::string name;                // "h200", "cpu:2", ...
-  int num_ctas = 1;                // persistent CTAs (CPU: work queues)
-  double read_gbps = 100.0;        // device-memory read bandwidth of all CTAs together, 1e9 B/s
-  double matmul_tflops = 1.0;      // sustained rate of the matrix units for 16-bit inputs
-  std::int64_t tile_memory = 0;    // bytes a CTA may hold for q, k and v tiles
-  int max_query_tile = 128;        // largest T_q that the kernels for it have
-  int max_kv_tile = 128;           // largest T_kv beside more than 16 rows
-  int min_tensor_query_tile = 16;  // rows of the smallest matrix tile; 1: any
-  double item_overhead_us = 1.0;   // prologue + epilogue of a work item
-  double tile_overhead_us = 0.05;  // fixed cost of a KV tile
+  std::string name;              // "h200", "cpu:2", ...
+  int num_ctas = 1;              // persistent CTAs (CPU: work queues)
+  double read_gbps = 100.0;      // device-memory read bandwidth of all CTAs together, 1e9 B/s
+  double matmul_tflops = 1.0;    // sustained rate of the matrix units for 16-bit inputs
+  std::int64_t tile_memory = 0;  // bytes a CTA may hold for q, k and v tiles
+  int query_tiles = 1 | 16 | 32 | 64 | 128;  // T_q that the kernels for it have, each its bit
+  int max_query_tile = 128;                  // largest of them in use
+  int max_kv_tile = 128;                     // largest T_kv beside more than 16 rows
+  int min_tensor_query_tile = 16;            // rows of the smallest matrix tile; 1: any
+  double item_overhead_us = 1.0;             // prologue + epilogue of a work item
+  double tile_overhead_us = 0.05;            // fixed cost of a KV tile
   friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
 };
 

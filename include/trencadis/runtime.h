@@ -83,7 +83,8 @@ struct CompiledKernel {
 /// Compiles the kernels of a spec into the cache. arch: "host", or a CUDA architecture as in
 /// "sm_90a", which needs NVRTC and no device; what its kernels take is read from their code. There
 /// the kernels that append, copy and merge for the spec's dtypes are compiled too; `from_cache` and
-/// `seconds` are of all of them.
+/// `seconds` are of all of them. "compute_80" is PTX, which takes nothing yet: what an engine looks
+/// for on a newer device where $TRENCADIS_CUDA_ARCH asks for it.
 /// Throws Error(compile_failed | not_supported | io).
 CompiledKernel compile(const AttentionSpec& spec, const std::string& arch = "host");
 

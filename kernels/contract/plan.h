@@ -8,7 +8,8 @@
 //
 // An item either writes the final output of its rows (slot == kWriteThrough) or a partial state
 // (O, LSE) into slot `segment.slot_base + item.slot`. A merge group lists the slots of one split
-// (row block, KV head): consecutive, in KV order.
+// (row block, KV head): consecutive, in KV order. Row blocks that see no key, the last ones, have
+// no item: for every KV head their rows are a merge of nothing, written beside the queues.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +81,9 @@ struct PlanHeader {
   std::int32_t num_queues;
   std::int32_t num_merges;
   std::int32_t num_slots;
-  std::int32_t slot_rows;  // rows of one slot: the largest T_q of the classes that split
+  std::int32_t slot_rows;             // rows of one slot: the largest T_q of the classes that split
+  std::int32_t num_empty_row_blocks;  // the last of the row blocks, which see no key
+  std::int32_t unused[3];             // 0
   TileClass tile_classes[kMaxTileClasses];
   std::int64_t row_blocks_offset;
   std::int64_t items_offset;
@@ -88,17 +91,8 @@ struct PlanHeader {
   std::int64_t queues_offset;
   std::int64_t merges_offset;
   std::int64_t bytes;  // of the whole plan
-
-  // Of a plan that travels to a device: the arrays of its step, of int32, behind its sections. 0:
-  // the array is not there, and AttentionParams leads to it.
-  std::int64_t qo_indptr_offset;
-  std::int64_t kv_lens_offset;
-  std::int64_t block_indptr_offset;
-  std::int64_t block_indices_offset;
-  std::int64_t block_positions_offset;
-  std::int64_t row_lens_offset;
 };
-static_assert(sizeof(PlanHeader) == 32 + 8 * kMaxTileClasses + 96);
+static_assert(sizeof(PlanHeader) == 48 + 8 * kMaxTileClasses + 48);
 
 /// Typed access to a plan's bytes.
 struct PlanView {
@@ -110,6 +104,10 @@ struct PlanView {
   }
   TRENCADIS_FN const RowBlock* row_blocks() const {
     return at<RowBlock>(header->row_blocks_offset);
+  }
+  /// Row blocks that see a key: those of items.
+  TRENCADIS_FN std::int32_t num_work_row_blocks() const {
+    return header->num_row_blocks - header->num_empty_row_blocks;
   }
   TRENCADIS_FN const WorkItem* items() const { return at<WorkItem>(header->items_offset); }
   TRENCADIS_FN const WorkSegment* segments() const {

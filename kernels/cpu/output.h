@@ -89,11 +89,11 @@ inline void write_partial(const Launch& launch, const TileCoord& tile, const Row
 }
 
 /// Merges the partial states of one split row block, in KV order, into the final output.
-inline void merge_group(const Launch& launch, const contract::RowBlock& block,
+inline void merge_group(const Launch& launch, const contract::PlanView& plan,
                         const contract::MergeGroup& group, Scratch& scratch) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const contract::AttentionParams& p = launch.params;
-  const TileCoord tile = launch.tile_coord(block, group.kv_head);
+  const TileCoord tile = launch.tile_coord(plan.row_blocks()[group.row_block], group.kv_head);
   for (int r = 0; r < tile.rows; ++r) {
     float* o = scratch.o + std::int64_t{r} * launch.dim_vo;
     std::fill_n(o, launch.dim_vo, 0.0f);
@@ -115,6 +115,13 @@ inline void merge_group(const Launch& launch, const contract::RowBlock& block,
     scratch.row_sum[r] = sum;
   }
   write_final(launch, tile, {scratch.o, scratch.row_max, scratch.row_sum});
+}
+
+/// A row block that sees no key, for every head: a merge of nothing.
+inline void write_empty(const Launch& launch, const contract::PlanView& plan,
+                        std::int32_t row_block, Scratch& scratch) {
+  for (std::int32_t head = 0; head < launch.params.num_kv_heads; ++head)
+    merge_group(launch, plan, {row_block, head, 0, 0}, scratch);
 }
 
 }  // namespace trencadis::cpu

@@ -15,11 +15,10 @@
 namespace trencadis::codegen {
 
 /// Version of what the kernels take and of how they are launched.
-inline constexpr std::uint32_t kCudaKernelAbi = 1;
+inline constexpr std::uint32_t kCudaKernelAbi = 2;
 
-/// The kernels of a compiled spec, both (const AttentionParams, const PlanHeader*).
+/// The kernel of a compiled spec: (const AttentionParams, const PlanImage*).
 inline constexpr const char* kAttentionSymbol = "trencadis_attention";
-inline constexpr const char* kMergeSymbol = "trencadis_merge";
 /// An int: the dynamic shared memory of the attention kernel, in bytes.
 inline constexpr const char* kSharedBytesSymbol = "trencadis_shared_bytes";
 
@@ -31,12 +30,12 @@ std::string_view cuda_element_tag(DType dtype, std::string_view argument);
 struct CudaKernelConfig {
   std::string architecture;  // for the prebuild command; the text does not depend on it
   int warps = 4;             // of a CTA
-  int stages = 2;            // K and V tiles in flight, at least 2
   int ctas_per_sm = 1;       // that registers must suffice for
   std::vector<contract::TileClass> classes;  // in the order of the plan's tile classes
+  std::vector<int> stages;  // of each class: K and V tiles in shared memory, at least 2
 };
 
-/// The translation unit of a spec's attention and merge kernels. It depends on the variant's code,
+/// The translation unit of a spec's attention kernel. It depends on the variant's code,
 /// the names and types of what that reads, head dims, dtypes and the config; scalar values, bounds,
 /// sinks and the base of the LSE are arguments. Throws as validate(), and Error(not_supported)
 /// where dtype_q and dtype_kv differ.

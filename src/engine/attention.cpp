@@ -13,7 +13,6 @@
 #include "engine/run_arguments.h"
 #include "engine/stock_arguments.h"
 #include "engine/validate.h"
-#include "planner/plan_image.h"
 #include "planner/plan_impl.h"
 #include "planner/planner.h"
 #include "planner/workspace.h"
@@ -173,7 +172,6 @@ planner::WorkspaceLayout Attention::Impl::accept(const PlanInput& input, const P
                                                  engine::PlanFacts& next_facts) {
   next_facts = engine::read_block_table(next.impl().problem, input.kv.indices.empty());
   if (has_limits(config.limits)) {
-    if (executor->copies_plans()) planner::check_rows(next.impl().problem, config.limits);
     base::ensure(planner::fits(next, layout, travels()),
                  "a plan within the limits exceeds the workspace bound");
     return layout;

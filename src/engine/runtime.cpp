@@ -105,7 +105,9 @@ CompiledKernel compile(const AttentionSpec& spec, const std::string& arch) {
   if (source.language == jit::Language::cuda_cpp) {
     const jit::LoadedArtifact code = jit::load_device_kernel(source, arch);
     CompiledKernel kernel = to_public(source, code);
-    kernel.resources = cuda::kernel_resources(*code.artifact);
+    // PTX has no registers yet.
+    if (!codegen::find_cuda_architecture(arch)->is_ptx())
+      kernel.resources = cuda::kernel_resources(*code.artifact);
     compile_services(spec, arch, kernel);
     return kernel;
   }

@@ -126,6 +126,15 @@ std::string default_cache_directory() {
              "is set; set TRENCADIS_CACHE_DIR to a directory");
 }
 
+std::string bundle_directory() {
+  std::string bundle = base::environment("TRENCADIS_BUNDLE");
+  std::error_code error;
+  if (!bundle.empty() && !fs::is_directory(bundle, error))
+    base::fail(ErrorKind::io, "TRENCADIS_BUNDLE is {}, expected a directory{}", bundle,
+               error ? ": " + error.message() : "");
+  return bundle;
+}
+
 KeyLock::~KeyLock() {
   // Removed while it is held: who waits for this file finds that the path leads elsewhere.
   if (held()) unlink(path_.c_str());

@@ -41,6 +41,11 @@ struct Entry {
 /// Error(io) where none of the three is set.
 std::string default_cache_directory();
 
+/// $TRENCADIS_BUNDLE: kernels that were prebuilt (`trencadis compile --output`), which are looked
+/// for before any cache, whichever compiler made them, and never written. Empty where it is not
+/// set. Throws Error(io) where it is no directory.
+std::string bundle_directory();
+
 /// The sole right to compile a key, until it is destroyed or the process dies.
 class KeyLock {
  public:

@@ -69,7 +69,9 @@ std::optional<Nvrtc> bind_all(const DynamicLibrary& library) {
                         bind(library, "nvrtcGetProgramLogSize", nvrtc.log_size) &&
                         bind(library, "nvrtcGetProgramLog", nvrtc.log) &&
                         bind(library, "nvrtcGetCUBINSize", nvrtc.cubin_size) &&
-                        bind(library, "nvrtcGetCUBIN", nvrtc.cubin);
+                        bind(library, "nvrtcGetCUBIN", nvrtc.cubin) &&
+                        bind(library, "nvrtcGetPTXSize", nvrtc.ptx_size) &&
+                        bind(library, "nvrtcGetPTX", nvrtc.ptx);
   return complete ? std::optional(nvrtc) : std::nullopt;
 }
 

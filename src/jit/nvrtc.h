@@ -30,6 +30,8 @@ struct Nvrtc {
   int (*log)(Program program, char* text);
   int (*cubin_size)(Program program, std::size_t* bytes);
   int (*cubin)(Program program, char* bytes);
+  int (*ptx_size)(Program program, std::size_t* bytes);  // with the terminating zero
+  int (*ptx)(Program program, char* text);
 };
 
 struct NvrtcSearch {

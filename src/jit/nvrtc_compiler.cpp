@@ -123,16 +123,20 @@ class Program {
   }
 
   /// Empty where there is none.
-  Artifact cubin() const {
+  Artifact cubin() const { return result(nvrtc_.cubin_size, nvrtc_.cubin); }
+  Artifact ptx() const { return result(nvrtc_.ptx_size, nvrtc_.ptx); }
+
+ private:
+  Artifact result(int (*size)(Nvrtc::Program, std::size_t*),
+                  int (*get)(Nvrtc::Program, char*)) const {
     std::size_t bytes = 0;
-    if (nvrtc_.cubin_size(program_, &bytes) != Nvrtc::kSuccess) return {};
+    if (size(program_, &bytes) != Nvrtc::kSuccess) return {};
     Artifact artifact(bytes);
     auto* data = reinterpret_cast<char*>(artifact.data());
-    if (bytes == 0 || nvrtc_.cubin(program_, data) != Nvrtc::kSuccess) return {};
+    if (bytes == 0 || get(program_, data) != Nvrtc::kSuccess) return {};
     return artifact;
   }
 
- private:
   const Nvrtc& nvrtc_;
   Nvrtc::Program program_ = nullptr;
 };
@@ -228,22 +232,25 @@ std::variant<Artifact, CompileFailure> NvrtcCompiler::compile(const KernelSource
   base::ensure(nvrtc.description.available, "compiling without a compiler");
   write_sources(source, work_directory, kSourceFile);
 
+  const bool is_ptx = architecture_.starts_with("compute_");
   const HeaderSet headers(source.headers);
   Program program(*nvrtc.functions, source.text, headers);
   const int status = program.compile({"--gpu-architecture=" + architecture_, kStandard});
   CompileFailure failure{.log = program.log()};
   // Not how it was compiled, but what a toolkit makes of the same source.
-  failure.command = fmt::format("nvcc -cubin {} -arch={} -I {} {} -o kernel.cubin", kStandard,
-                                architecture_, kHeaderDirectory, kSourceFile);
+  const char* const form = is_ptx ? "ptx" : "cubin";
+  failure.command = fmt::format("nvcc -{} {} -arch={} -I {} {} -o kernel.{}", form, kStandard,
+                                architecture_, kHeaderDirectory, kSourceFile, form);
   if (status == Nvrtc::kSuccess) {
     const std::string foreign = foreign_header(source.text, headers);
-    Artifact cubin = program.cubin();
-    if (foreign.empty() && !cubin.empty()) return cubin;
+    Artifact code = is_ptx ? program.ptx() : program.cubin();
+    if (foreign.empty() && !code.empty()) return code;
     failure.first_error =
         foreign.empty() ? "NVRTC gives no device code" : "the source includes " + foreign;
-    failure.advice = foreign.empty()
-                         ? "the architecture must be a real one, as in sm_90a"
-                         : "put that file's text into the source: a kernel is known by its content";
+    failure.advice =
+        foreign.empty()
+            ? "the architecture must be one of ptxas or of PTX, as in sm_90a, compute_80"
+            : "put that file's text into the source: a kernel is known by its content";
     return failure;
   }
   failure.first_error =

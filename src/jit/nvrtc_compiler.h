@@ -10,8 +10,8 @@
 
 namespace trencadis::jit {
 
-/// NVRTC for one architecture; artifacts are cubins. It needs no device: kernels for any
-/// architecture can be compiled ahead of use.
+/// NVRTC for one architecture; artifacts are cubins, or PTX with its terminating zero for one of
+/// PTX. It needs no device: kernels for any architecture can be compiled ahead of use.
 ///
 /// The kernel headers are handed over from memory. <cstdint> and <cstddef>, which NVRTC does not
 /// have, come with the compiler; nothing else of a standard library is there. A source that
@@ -20,7 +20,8 @@ namespace trencadis::jit {
 /// Looks for NVRTC on first use and remembers it. Safe for any number of threads.
 class NvrtcCompiler final : public Compiler {
  public:
-  /// architecture: a name of ptxas, "sm_90a". One that this NVRTC does not know fails to compile.
+  /// architecture: a name of ptxas, "sm_90a", or of PTX, "compute_80". One that this NVRTC does not
+  /// know fails to compile.
   explicit NvrtcCompiler(std::string architecture) : architecture_(std::move(architecture)) {}
 
   CompilerDescription describe() override;

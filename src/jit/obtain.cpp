@@ -17,7 +17,11 @@ constexpr double kLockPatienceSeconds = 330.0;
 }  // namespace
 
 Request::Request(const KernelSource& source, Compiler& compiler, const DiskCache& disk)
-    : source_(source), compiler_(compiler), disk_(disk), description_(compiler.describe()) {
+    : source_(source),
+      compiler_(compiler),
+      disk_(disk),
+      bundle_(bundle_directory()),
+      description_(compiler.describe()) {
   base::check(source.language == compiler.language(),
               "kernel {} is {} and the compiler '{}' takes {}", source.name,
               to_string(source.language), description_.name, to_string(compiler.language()));
@@ -28,13 +32,21 @@ Request::Request(const KernelSource& source, Compiler& compiler, const DiskCache
 }
 
 Obtained Request::obtain(const Accept& accept) {
+  if (auto kernel = from_bundle(accept)) return *std::move(kernel);
   if (!description_.available) return without_compiler(accept);
-  if (auto kernel = from_disk(disk_.read(key_.key), accept)) return *std::move(kernel);
+  if (auto kernel = from_disk(disk_, disk_.read(key_.key), accept)) return *std::move(kernel);
   return compile(accept);
 }
 
+std::optional<Obtained> Request::from_bundle(const Accept& accept) {
+  if (bundle_.empty()) return std::nullopt;
+  const DiskCache bundle(bundle_);
+  return from_disk(bundle, bundle.find_source(key_.source_key, architecture_), accept);
+}
+
 /// An entry's bytes. A damaged one, or one that is refused, counts as none.
-std::optional<Obtained> Request::from_disk(std::optional<Entry> entry, const Accept& accept) {
+std::optional<Obtained> Request::from_disk(const DiskCache& disk, std::optional<Entry> entry,
+                                           const Accept& accept) {
   if (!entry) return std::nullopt;
   problem_ = entry->info.problem;
   if (!problem_.empty()) return std::nullopt;
@@ -46,7 +58,7 @@ std::optional<Obtained> Request::from_disk(std::optional<Entry> entry, const Acc
   }
   return Obtained{.artifact = std::move(entry->artifact),
                   .key = entry->info.key,
-                  .path = disk_.entry_path(entry->info.key),
+                  .path = disk.entry_path(entry->info.key),
                   .from_cache = true};
 }
 
@@ -68,17 +80,18 @@ auto Request::writing(Action action) const {
 }
 
 Obtained Request::without_compiler(const Accept& accept) {
-  if (auto kernel = from_disk(disk_.find_source(key_.source_key, architecture_), accept)) {
+  if (auto kernel = from_disk(disk_, disk_.find_source(key_.source_key, architecture_), accept)) {
     return *std::move(kernel);
   }
-  base::fail(ErrorKind::not_supported, "kernel {} is not in the cache {} and {}{}", source_.name,
+  base::fail(ErrorKind::not_supported, "kernel {} is {}in the cache {} and {}{}", source_.name,
+             bundle_.empty() ? "not " : fmt::format("neither in the bundle {} nor ", bundle_),
              disk_.directory(), description_.reason, prebuild_advice("; or prebuild it: "));
 }
 
 Obtained Request::compile(const Accept& accept) {
   const KeyLock lock = writing([&] { return disk_.lock(key_.key, kLockPatienceSeconds); });
   // Whoever held the lock before may have done the work.
-  if (auto kernel = from_disk(disk_.read(key_.key), accept)) return *std::move(kernel);
+  if (auto kernel = from_disk(disk_, disk_.read(key_.key), accept)) return *std::move(kernel);
   const WorkDirectory work = writing([&] { return disk_.make_work_directory(key_.key); });
   const auto start = std::chrono::steady_clock::now();
   auto result = writing([&] { return compiler_.compile(source_, work.path()); });

@@ -1,6 +1,6 @@
-// From a kernel's source to its bytes: the disk cache, else the compiler. What is done with the
-// bytes is the caller's business: a shared object is loaded into this process, device code into
-// contexts.
+// From a kernel's source to its bytes: prebuilt, else the disk cache, else the compiler. What is
+// done with the bytes is the caller's business: a shared object is loaded into this process, device
+// code into contexts.
 #pragma once
 
 #include <functional>
@@ -36,14 +36,17 @@ class Request {
   /// The path of the cache entry. Equal paths mean equal kernels.
   std::string entry_path() const { return disk_.entry_path(key_.key); }
 
-  /// Where the compiler is missing, an entry that another compiler made from the same source for
-  /// the same architecture is used. Throws Error(compile_failed) with the compiler's first error
+  /// From the bundle, else the disk cache, else the compiler. Of the bundle, and where the compiler
+  /// is missing, an entry that another compiler made from the same source for the same architecture
+  /// is used. Throws Error(compile_failed) with the compiler's first error
   /// and where the source is kept; Error(not_supported) where a compiler is needed and missing;
   /// Error(io) where the cache cannot be written, naming the kernel and its prebuild command.
   Obtained obtain(const Accept& accept);
 
  private:
-  std::optional<Obtained> from_disk(std::optional<Entry> entry, const Accept& accept);
+  std::optional<Obtained> from_disk(const DiskCache& disk, std::optional<Entry> entry,
+                                    const Accept& accept);
+  std::optional<Obtained> from_bundle(const Accept& accept);
   Obtained without_compiler(const Accept& accept);
   Obtained compile(const Accept& accept);
   [[noreturn]] void report(const CompileFailure& failure, const WorkDirectory& work) const;
@@ -54,6 +57,7 @@ class Request {
   const KernelSource& source_;
   Compiler& compiler_;
   const DiskCache& disk_;
+  std::string bundle_;  // directory; empty: none
   CompilerDescription description_;
   std::string architecture_;
   ContentKey key_;

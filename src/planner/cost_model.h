@@ -19,6 +19,9 @@ using Nanoseconds = std::int64_t;
 struct CostModel {
   Nanoseconds item = 1;                                       // prologue and epilogue
   std::array<Nanoseconds, contract::kMaxTileClasses> tile{};  // one KV tile
+  /// What a cut inside an item costs: the prologue and epilogue that it adds, and two partial
+  /// states that are written and read.
+  std::array<Nanoseconds, contract::kMaxTileClasses> split{};
 
   Nanoseconds of(int tile_class, std::int64_t tiles) const {
     return item + tiles * tile[static_cast<std::size_t>(tile_class)];

@@ -12,6 +12,20 @@ using contract::WorkSegment;
 
 constexpr std::int32_t kSideBySide = 4;
 
+/// Into how many pieces to cut each (item, head) where all cost the same and there is a queue for
+/// each, or 0 where a cut at every `step` of the line ends earlier: that uses every queue, but most
+/// of them begin inside an item and go on to the next, and pay for two.
+std::int32_t equal_pieces(const HeadWork& work, const Schedule& schedule, Nanoseconds item,
+                          Nanoseconds step, Nanoseconds tile) {
+  const std::int64_t pairs = std::int64_t{work.num_items} * schedule.num_heads;
+  const Nanoseconds cost = work.cost(0);
+  if (pairs > schedule.num_queues || work.total() != cost * work.num_items) return 0;
+  // Of a tile at least.
+  const auto pieces = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>((cost - item) / tile, 1, schedule.num_queues / pairs));
+  return item + (cost - item) / pieces <= step + item ? pieces : 0;
+}
+
 }  // namespace
 
 /// Turns the parts of the line between two points into segments and pieces.
@@ -115,6 +129,24 @@ std::int32_t EvenCut::mark_places(const HeadWork& work, const Schedule& schedule
   return count;
 }
 
+/// Equal pieces of items of equal cost: `pieces` of each (item, head), one a queue.
+std::int32_t EvenCut::mark_pieces(const HeadWork& work, const Schedule& schedule, Nanoseconds item,
+                                  std::int32_t pieces) {
+  const Nanoseconds cost = work.cost(0);
+  Place* places = places_.room(schedule.num_queues + kSideBySide);
+  std::int32_t count = 0;
+  for (std::int32_t head = 0; head < schedule.num_heads; ++head) {
+    for (std::int32_t i = 0; i < work.num_items; ++i) {
+      if (count > 0) places[count - 1] = {i * cost, head, 0};  // the end of the item before
+      for (std::int32_t p = 1; p <= pieces; ++p)
+        places[count++] = {i * cost + item + (cost - item) * p / pieces, head, 0};
+    }
+  }
+  --count;  // the end of the line is no cut
+  std::fill_n(places + count, kSideBySide - 1, Place{0, 0, 0});
+  return count;
+}
+
 /// The item that holds each place: line[item] <= at < line[item + 1]. Several searches side by side
 /// and without a branch, since each of them waits for its own loads only.
 void EvenCut::find_items(const HeadWork& work, std::int32_t count, Place* places) {
@@ -131,11 +163,10 @@ void EvenCut::find_items(const HeadWork& work, std::int32_t count, Place* places
   }
 }
 
-/// Cuts where `locate` moves the places to, and at both ends of the line.
+/// Cuts where `locate` moves the first `inner` places to, and at both ends of the line.
 template <class Locate>
-void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
-                         Nanoseconds step, Locate locate) {
-  const std::int32_t inner = mark_places(work, schedule, start, step);
+void EvenCut::place_cuts(const HeadWork& work, const Schedule& schedule, std::int32_t inner,
+                         Locate locate) {
   Place* places = places_.room(schedule.num_queues + kSideBySide);
   find_items(work, inner, places);
   const std::int32_t count = schedule.num_queues + 1;
@@ -156,8 +187,11 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
   const Nanoseconds total = work.total() * schedule.num_heads;
   const Nanoseconds step = std::max(
       contract::ceil_div<Nanoseconds>(total - cost.item, schedule.num_queues), slowest_tile);
+  const std::int32_t pieces = equal_pieces(work, schedule, cost.item, step, slowest_tile);
+  const std::int32_t inner = pieces > 0 ? mark_pieces(work, schedule, cost.item, pieces)
+                                        : mark_places(work, schedule, cost.item, step);
   std::uint32_t split_classes = 0;  // bit c: an item of class c is split
-  place_cuts(work, schedule, cost.item, step, [&](Place place) -> Point {
+  place_cuts(work, schedule, inner, [&](Place place) -> Point {
     const auto [at, head, item] = place;
     const std::uint8_t tile_class = work.blocks[item].tile_class;
     const Nanoseconds tile_cost = cost.tile[tile_class];
@@ -166,7 +200,7 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
     const Nanoseconds tile = (before + tile_cost / 2) / tile_cost;
     const Nanoseconds cut = tile * tile_cost;
     const Nanoseconds after = work.cost(item) - cost.item - cut;
-    const bool pays = std::min(cut, after) >= cost.item;
+    const bool pays = std::min(cut, after) >= cost.split[tile_class];
     split_classes |= std::uint32_t{pays} << tile_class;
     const std::int32_t kv =
         work.items[item].kv_begin + static_cast<std::int32_t>(tile << tiles.kv_shift[tile_class]);
@@ -192,7 +226,8 @@ void EvenCut::cut_evenly(const HeadWork& work, const TilePolicy& tiles, const Co
 void EvenCut::cut_between_items(const HeadWork& work, Schedule& schedule) {
   const Nanoseconds total = work.total() * schedule.num_heads;
   const Nanoseconds share = contract::ceil_div<Nanoseconds>(total, schedule.num_queues);
-  place_cuts(work, schedule, 0, share, [&](Place place) -> Point {
+  const std::int32_t inner = mark_places(work, schedule, 0, share);
+  place_cuts(work, schedule, inner, [&](Place place) -> Point {
     const auto [at, head, item] = place;
     return {head, at - work.line[item] < work.line[item + 1] - at ? item : item + 1, 0};
   });

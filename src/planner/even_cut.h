@@ -18,11 +18,14 @@ namespace trencadis::planner {
 class EvenCut {
  public:
   /// Cuts inside items where that pays, adding at most two items a queue behind `work.items`. A
-  /// piece pays if its tiles cost no less than the prologue and epilogue that it adds; a cut that
-  /// would leave less moves to the nearer end of the item. `work.items` holds whole items.
+  /// piece pays if its tiles cost no less than the cut does (CostModel::split); a cut that would
+  /// leave less moves to the nearer end of the item. `work.items` holds whole items.
   ///
-  /// With s = max(total / #queues, largest item of one tile) no queue exceeds s by more than three
-  /// item overheads and one tile.
+  /// Items of equal cost, no more of them than queues, are cut into equal pieces, one a queue,
+  /// where that ends no later.
+  ///
+  /// With s = max(total / #queues, largest item of one tile) no queue exceeds s by more than two
+  /// splits, an item overhead and one tile.
   void cut_evenly(const HeadWork& work, const TilePolicy& tiles, const CostModel& cost,
                   Schedule& schedule);
 
@@ -49,10 +52,12 @@ class EvenCut {
 
   std::int32_t mark_places(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
                            Nanoseconds step);
+  std::int32_t mark_pieces(const HeadWork& work, const Schedule& schedule, Nanoseconds item,
+                           std::int32_t pieces);
   static void find_items(const HeadWork& work, std::int32_t count, Place* places);
   template <class Locate>
-  void place_cuts(const HeadWork& work, const Schedule& schedule, Nanoseconds start,
-                  Nanoseconds step, Locate locate);
+  void place_cuts(const HeadWork& work, const Schedule& schedule, std::int32_t inner,
+                  Locate locate);
   void merge_pieces(std::int32_t num_pieces, Schedule& schedule) const;
 
   Reused<Place> places_;  // [num_queues], and a few more

@@ -34,7 +34,7 @@ void explain_classes(const PlannerConfig& config, const PlanReader& reader, std:
     int last_request = -1;
   };
   std::array<Use, contract::kMaxTileClasses> uses{};
-  for (int i = 0; i < reader.header().num_row_blocks; ++i) {
+  for (int i = 0; i < reader.view().num_work_row_blocks(); ++i) {
     const contract::RowBlock& block = reader.view().row_blocks()[i];
     Use& use = uses[block.tile_class];
     ++use.blocks;
@@ -56,6 +56,8 @@ void explain_classes(const PlannerConfig& config, const PlanReader& reader, std:
         config.device.tile_memory == 0 ? "unlimited" : fmt::to_string(config.device.tile_memory),
         us(config.rules.cost.tile[i]));
   }
+  if (const int empty = reader.header().num_empty_row_blocks; empty > 0)
+    say(text, "empty     {} row blocks a KV head see no key: written beside the queues", empty);
 }
 
 std::string why_scheduler(const PlannerConfig& config, Scheduler used, Cutting cutting) {

@@ -1,5 +1,4 @@
-// A plan as it travels to a device: its sections and the arrays of its step, one block that needs
-// nothing but itself, so that one copy brings a step and kernel arguments never change.
+// A plan as it travels to a device (contract/plan_image.h).
 #pragma once
 
 #include <trencadis/attention.h>
@@ -18,7 +17,6 @@ struct StepArrays {
   explicit StepArrays(const Problem& problem);
   explicit StepArrays(const contract::AttentionParams& params);
 
-  std::int32_t batch;
   const std::int32_t* qo_indptr;  // [batch + 1]
   const std::int32_t* kv_lens;    // [batch]
   contract::BsrParams kv;
@@ -26,14 +24,21 @@ struct StepArrays {
 
 std::int64_t image_bytes(const contract::PlanView& plan, const StepArrays& step);
 
-/// Writes image_bytes() bytes at `out`, which is 16-byte aligned.
+/// Writes image_bytes() bytes at `out`, which is 16-byte aligned. Equal steps are equal bytes.
 void write_image(const contract::PlanView& plan, const StepArrays& step, std::byte* out);
 
-/// What the arrays of any step within the limits need at most, beyond the plan itself. Throws
-/// Error(invalid_argument) where max_batch or max_pages is unbounded.
-std::int64_t arrays_bound(const Limits& limits);
+/// What a plan has at most.
+struct PlanCounts {
+  std::int64_t queues = 0;
+  std::int64_t row_blocks = 0;
+  std::int64_t items = 0;
+  std::int64_t segments = 0;
+  std::int64_t merges = 0;
+  std::int64_t slots = 0;
+};
 
-/// Throws Error(out_of_capacity) where a view has more block rows than arrays_bound() counts.
-void check_rows(const Problem& problem, const Limits& limits);
+/// Bytes of the largest image within the limits. Throws Error(invalid_argument) where max_pages is
+/// unbounded.
+std::int64_t image_bound(const PlanCounts& counts, const Limits& limits);
 
 }  // namespace trencadis::planner

@@ -147,8 +147,8 @@ void Planner::plan(const PlanInput& input, const Limits& limits, Plan& plan) {
   Cutting how = cutting_;
   if (how == Cutting::while_placing && is_short(work)) {
     // The whole items make room for the chunks.
-    WorkItem* const whole = whole_items_.room(row_blocks);
-    std::copy_n(work.items, row_blocks, whole);
+    WorkItem* const whole = whole_items_.room(work.num_items);
+    std::copy_n(work.items, work.num_items, whole);
     work.items = whole;
     how = Cutting::balanced;
   }
@@ -171,12 +171,12 @@ HeadWork Planner::list_work(const PlanInput& input, std::int32_t row_blocks, Pla
     plan.buffer.reserve_items(row_blocks + std::int64_t{2} * config_->device.num_ctas + 1);
   }
   Nanoseconds* const line = line_.room(row_blocks + std::int64_t{1});
-  const HeadWork work{.blocks = plan.buffer.row_blocks(),
-                      .items = in_place ? plan.buffer.items() : whole_items_.room(row_blocks),
-                      .line = line,
-                      .num_items = row_blocks};
-  build_work_list(plan.problem, config_->rules, input,
-                  {plan.buffer.row_blocks(), work.items, line});
+  HeadWork work{.blocks = plan.buffer.row_blocks(),
+                .items = in_place ? plan.buffer.items() : whole_items_.room(row_blocks),
+                .line = line};
+  work.num_items = build_work_list(plan.problem, config_->rules, input,
+                                   {plan.buffer.row_blocks(), work.items, line});
+  plan.buffer.header().num_empty_row_blocks = row_blocks - work.num_items;
   return work;
 }
 

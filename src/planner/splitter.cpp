@@ -14,7 +14,7 @@ bool is_lone(const HeadWork& work, std::int32_t i) {
          (i + 1 == work.num_items || work.blocks[i + 1].block_row != row);
 }
 
-/// Chunks of whole item i; an empty item is one chunk.
+/// Chunks of whole item i.
 std::int32_t chunks_of(const HeadWork& whole, std::int32_t i, const TilePolicy& tiles,
                        const ChunkRule& rule) {
   const std::uint8_t tile_class = whole.blocks[i].tile_class;

@@ -37,7 +37,7 @@ TilePolicy choose_tiles(const AttentionSpec& spec, const DeviceLimits& device) {
   TilePolicy policy;
   for (const std::int32_t q_rows : {1, 16, 32, 64, 128}) {
     // A single row needs no matrix unit; several rows fill at least the smallest matrix tile.
-    if (q_rows > device.max_query_tile) continue;
+    if (q_rows > device.max_query_tile || (q_rows & device.query_tiles) == 0) continue;
     if (q_rows > 1 && q_rows < device.min_tensor_query_tile) continue;
     const std::int32_t kv_tokens = choose_kv_tile(spec, device, q_rows);
     if (kv_tokens == 0) continue;

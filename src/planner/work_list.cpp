@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "contract/divisor.h"
@@ -169,25 +170,34 @@ bool put_progression(WorkList, std::int32_t, std::int32_t, std::int64_t, std::in
   return false;
 }
 
-/// Continues the line over the items [begin, end), all of one class.
-void price(WorkList list, std::int32_t begin, std::int32_t end, const WorkRules& rules,
+/// Continues the line over the items [begin, end), all of one class. True where one sees no key.
+bool price(WorkList list, std::int32_t begin, std::int32_t end, const WorkRules& rules,
            int tile_class) {
   const std::int32_t shift = rules.tiles.kv_shift[static_cast<std::size_t>(tile_class)];
   const Nanoseconds tile = rules.cost.tile[static_cast<std::size_t>(tile_class)];
   const Nanoseconds item = rules.cost.item;
   Nanoseconds at = list.line[begin];
+  std::int32_t tiles_or = 0;
   for (std::int32_t i = begin; i < end; ++i) {
-    at += item + tiles_of(list.items[i], shift) * tile;
+    const std::int32_t last_tile = tiles_of(list.items[i], shift) - 1;
+    at += item + (last_tile + std::int64_t{1}) * tile;
     list.line[i + 1] = at;
+    tiles_or |= last_tile;
   }
+  return tiles_or < 0;
 }
 
-/// The row blocks of a block row that one tile cannot hold: those of a prompt. Returns the index of
-/// the next.
+/// What a part of the list holds.
+struct Appended {
+  std::int32_t end;  // index of the next row block
+  bool any_empty;    // of row blocks that see no key
+};
+
+/// The row blocks of a block row that one tile cannot hold: those of a prompt.
 template <class RangeOf>
-std::int32_t append_blocks(WorkList list, std::int32_t begin, const BlockRow& row,
-                           std::int32_t first_row, std::int32_t num_rows, const WorkRules& rules,
-                           contract::Divisor group, const RangeOf& range_of) {
+Appended append_blocks(WorkList list, std::int32_t begin, const BlockRow& row,
+                       std::int32_t first_row, std::int32_t num_rows, const WorkRules& rules,
+                       contract::Divisor group, const RangeOf& range_of) {
   const int tile_class = rules.tiles.count - 1;
   const std::int32_t q_rows = rules.tiles.largest_query_tile();
   const std::int32_t full = num_rows / q_rows;
@@ -208,19 +218,19 @@ std::int32_t append_blocks(WorkList list, std::int32_t begin, const BlockRow& ro
     put_item(list, end, range_of(group.divide(first), group.divide(first + rest - 1)));
     ++end;
   }
-  price(list, begin, end, rules, tile_class);
-  return end;
+  return {end, price(list, begin, end, rules, tile_class)};
 }
 
 template <class Ranges>
-void append_rows(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
-                 WorkList list) {
+Appended append_rows(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
+                     WorkList list) {
   const contract::Divisor group = contract::Divisor::of(rules.group);
   const std::int32_t* requests = problem.row_requests();
   const std::int32_t* tokens = problem.row_indptr();
   const std::int32_t* qo_indptr = problem.qo_indptr();
   const std::int32_t largest = rules.tiles.largest_query_tile();
   std::int32_t next = 0;
+  bool any_empty = false;
   for (std::int32_t r = 0; r < problem.num_rows(); ++r) {
     const std::int32_t request = requests == nullptr ? r : requests[r];
     const std::int32_t query_begin = qo_indptr[request];
@@ -232,23 +242,27 @@ void append_rows(const Problem& problem, const WorkRules& rules, const Ranges& r
     const std::int32_t rows = (end_token - first_token) * rules.group;
     const BlockRow row{request, r, offset, kv_len, problem.kv().kv_lens[r]};
     if (rows > largest) {
-      next = append_blocks(list, next, row, first_row, rows, rules, group, ranges.of(row));
+      const Appended blocks =
+          append_blocks(list, next, row, first_row, rows, rules, group, ranges.of(row));
+      next = blocks.end;
+      any_empty |= blocks.any_empty;
     } else if (rows > 0) {
       // One tile holds the rows, and their tokens need no division.
       const int tile_class = rules.tiles.class_of(rows);
       list.blocks[next] = block_of(request, r, first_row, rows, tile_class);
       put_item(list, next, ranges.of(row)(first_token, end_token - 1));
-      price(list, next, next + 1, rules, tile_class);
+      any_empty |= price(list, next, next + 1, rules, tile_class);
       ++next;
     }
   }
+  return {next, any_empty};
 }
 
 /// Requests of one query length that one tile holds: a decode step, or drafts to verify. All but
 /// the KV ranges is the same for each.
 template <class Ranges>
-void append_equal_rows(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
-                       WorkList list) {
+Appended append_equal_rows(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
+                           WorkList list) {
   const std::int32_t tokens = problem.common_query_len();
   const std::int32_t rows = tokens * rules.group;
   const int tile_class = rules.tiles.class_of(rows);
@@ -261,17 +275,32 @@ void append_equal_rows(const Problem& problem, const WorkRules& rules, const Ran
     const BlockRow row{r, r, kv_len - tokens, kv_len, row_lens[r]};
     put_item(list, r, ranges.of(row)(0, tokens - 1));
   }
-  price(list, 0, num_rows, rules, tile_class);
+  return {num_rows, price(list, 0, num_rows, rules, tile_class)};
 }
 
 template <class Ranges>
-void append(const Problem& problem, const WorkRules& rules, const Ranges& ranges, WorkList list) {
+Appended append(const Problem& problem, const WorkRules& rules, const Ranges& ranges,
+                WorkList list) {
   const std::int32_t tokens = problem.common_query_len();
-  if (tokens > 0 && std::int64_t{tokens} * rules.group <= rules.tiles.largest_query_tile()) {
-    append_equal_rows(problem, rules, ranges, list);
-  } else {
-    append_rows(problem, rules, ranges, list);
+  if (tokens > 0 && std::int64_t{tokens} * rules.group <= rules.tiles.largest_query_tile())
+    return append_equal_rows(problem, rules, ranges, list);
+  return append_rows(problem, rules, ranges, list);
+}
+
+/// Row blocks that see no key move behind the others, which keep their order, and lose their items
+/// and their cost. Returns how many are left.
+std::int32_t set_aside_empty(WorkList list, std::int32_t count) {
+  std::int32_t kept = 0;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const WorkItem item = list.items[i];
+    if (item.kv_end == 0) continue;
+    const Nanoseconds cost = list.line[i + 1] - list.line[i];
+    std::swap(list.blocks[kept], list.blocks[i]);
+    list.items[kept] = {kept, item.kv_begin, item.kv_end, item.slot};
+    list.line[kept + 1] = list.line[kept] + cost;
+    ++kept;
   }
+  return kept;
 }
 
 std::int32_t check_count(std::int64_t row_blocks) {
@@ -304,14 +333,14 @@ std::int32_t count_row_blocks(const Problem& problem, const WorkRules& rules) {
   return check_count(count);
 }
 
-void build_work_list(const Problem& problem, const WorkRules& rules, const PlanInput& input,
-                     WorkList list) {
+std::int32_t build_work_list(const Problem& problem, const WorkRules& rules, const PlanInput& input,
+                             WorkList list) {
   list.line[0] = 0;
-  if (problem.kv().positions == nullptr && !input.kv_bounds) {
-    append(problem, rules, PlainRanges{rules.bounds}, list);
-  } else {
-    append(problem, rules, MappedRanges(problem, input, rules.bounds), list);
-  }
+  const bool plain = problem.kv().positions == nullptr && !input.kv_bounds;
+  const auto [end, any_empty] =
+      plain ? append(problem, rules, PlainRanges{rules.bounds}, list)
+            : append(problem, rules, MappedRanges(problem, input, rules.bounds), list);
+  return any_empty ? set_aside_empty(list, end) : end;
 }
 
 }  // namespace trencadis::planner

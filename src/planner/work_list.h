@@ -33,9 +33,10 @@ struct WorkList {
 std::int32_t count_row_blocks(const Problem& problem, const WorkRules& rules);
 
 /// Writes the list in the order of the block rows. A range is exact: it begins with the first key
-/// that a row of the block can see and ends after the last, in storage tokens; a block that sees
-/// nothing has the range [0, 0). Throws what kv_bounds throws.
-void build_work_list(const Problem& problem, const WorkRules& rules, const PlanInput& input,
-                     WorkList list);
+/// that a row of the block can see and ends after the last, in storage tokens. Row blocks that see
+/// nothing come last and have no item, so that padding neither costs anything nor moves a cut.
+/// Returns the number of items. Throws what kv_bounds throws.
+std::int32_t build_work_list(const Problem& problem, const WorkRules& rules, const PlanInput& input,
+                             WorkList list);
 
 }  // namespace trencadis::planner

@@ -74,7 +74,7 @@ std::int64_t fixed_slots(const PlannerConfig& config, const Limits& limits, std:
 /// Row blocks: a block row of t > 0 tokens gives ceil(t g / T) <= t g / T + 1 of them, T the
 /// largest T_q, because shorter rows get one block; and no more block rows hold a token than there
 /// are tokens, nor, where rows are requests, than requests. Views with rows of their own are
-/// bounded by tokens alone, so that is the bound.
+/// bounded by tokens alone, so that is the bound. A row block that sees no key has no item.
 Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int64_t page_size) {
   const std::int64_t tokens = limits.max_qo_tokens;
   const std::int64_t queues = config.device.num_ctas;
@@ -136,7 +136,14 @@ WorkspaceLayout workspace_bound(const PlannerConfig& config, const Limits& limit
   const Counts bound = bound_counts(config, limits, page_size);
   std::int64_t plan_bytes = PlanBuffer::bytes_for(config.device.num_ctas, bound.row_blocks,
                                                   bound.items, bound.segments, bound.merges);
-  if (travels == Travels::yes) plan_bytes += arrays_bound(limits);
+  if (travels == Travels::yes)
+    plan_bytes = image_bound({.queues = config.device.num_ctas,
+                              .row_blocks = bound.row_blocks,
+                              .items = bound.items,
+                              .segments = bound.segments,
+                              .merges = bound.merges,
+                              .slots = bound.slots},
+                             limits);
   // A slot has as many rows as the largest tile that splits, and no tile has more rows than the
   // largest that a limit on tokens leaves in use.
   const int largest = config.rules.tiles.class_of(limits.max_qo_tokens * config.heads.group());

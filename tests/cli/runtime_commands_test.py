@@ -7,7 +7,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import unittest
 
@@ -32,17 +31,20 @@ class RuntimeTest(CommandTest):
         super().setUp()
         self.cache = self.directory / "cache"
         self.environment = {**os.environ, "TRENCADIS_CACHE_DIR": str(self.cache)}
-        self.environment.pop("TRENCADIS_CXX", None)
+        for name in ("TRENCADIS_CXX", "TRENCADIS_BUNDLE"):
+            self.environment.pop(name, None)
 
-    def run_command(self, *arguments):
-        return subprocess.run(
-            [COMMAND, *map(str, arguments)],
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=self.environment,
-        )
+    def skip_without_nvrtc(self):
+        compilers = json.loads(self.succeed("info", "--json").stdout)["compilers"]
+        if not any(compiler["name"] == "nvrtc" and compiler["available"] for compiler in compilers):
+            self.skipTest("no NVRTC here")
+
+    def cache_of(self, directory, command):
+        before = self.environment["TRENCADIS_CACHE_DIR"]
+        self.environment["TRENCADIS_CACHE_DIR"] = str(self.directory / directory)
+        result = self.succeed("cache", command, "--json")
+        self.environment["TRENCADIS_CACHE_DIR"] = before
+        return result
 
     def compile(self):
         """Compiles the functor; what the command says of it."""
@@ -81,21 +83,17 @@ class Compile(RuntimeTest):
 
     def test_source_for_a_device_needs_none(self):
         text = self.succeed("compile", "--spec", "causal", "--arch", "sm_90a", "--print-source").stdout
-        for word in ("trencadis_attention", "trencadis_merge", "TileClasses"):
+        for word in ("trencadis_attention", "TileClasses"):
             self.assertIn(word, text)
         self.assertFalse(self.cache.exists())
 
     def test_device_kernels_say_what_they_take(self):
-        compilers = json.loads(self.succeed("info", "--json").stdout)["compilers"]
-        if not any(compiler["name"] == "nvrtc" and compiler["available"] for compiler in compilers):
-            self.skipTest("no NVRTC here")
+        self.skip_without_nvrtc()
         arguments = ("compile", "--spec", "dtype=f32,causal", "--arch", "sm_90a")
-        attention, merge = json.loads(self.succeed(*arguments, "--json").stdout)[0]["resources"]
+        (attention,) = json.loads(self.succeed(*arguments, "--json").stdout)[0]["resources"]
         self.assertEqual(attention["name"], "trencadis_attention")
-        self.assertEqual(merge["name"], "trencadis_merge")
-        self.assertGreater(attention["registers"], merge["registers"])
         self.assertGreater(attention["shared_bytes"], 48 * 1024)
-        self.assertEqual((attention["stack_bytes"], merge["shared_bytes"]), (0, 0))
+        self.assertEqual(attention["stack_bytes"], 0)
         line = f"{attention['registers']} registers +0 bytes of stack +{attention['shared_bytes']:,} bytes of shared"
         self.assertRegex(self.succeed(*arguments).stdout, line)
 
@@ -105,6 +103,38 @@ class Compile(RuntimeTest):
             FAILURE, ["no NVRTC", "/nonexistent/libnvrtc.so", "trencadis compile --arch sm_90a --spec"],
             "compile", "--spec", "causal", "--arch", "sm_90a",
         )  # fmt: skip
+
+    def test_a_bundle_of_stock_kernels_needs_no_compiler(self):
+        self.skip_without_nvrtc()
+        made = json.loads(
+            self.succeed("compile", "--stock", "--arch", "sm_80,sm_90a", "--dtype", "f32", "--head-dim", "32",
+                         "--output", "bundle", "--json").stdout
+        )  # fmt: skip
+        self.assertEqual({kernel["arch"] for kernel in made}, {"sm_80", "sm_90a"})
+        self.assertFalse(self.cache.exists())
+        entries = json.loads(self.cache_of("bundle", "list").stdout)["entries"]
+        names = [entry["name"] for entry in entries]
+        self.assertTrue({kernel["key"] for kernel in made} <= {entry["key"] for entry in entries})
+        self.assertEqual(len([name for name in names if "merge" in name]), 2, names)
+        self.assertEqual(len([name for name in names if "pages" in name]), 2, names)
+
+        self.environment["TRENCADIS_BUNDLE"] = str(self.directory / "bundle")
+        self.environment["TRENCADIS_LIBNVRTC"] = "/nonexistent/libnvrtc.so"
+        for spec in ("causal", "causal,sinks", "soft_cap=30,window_left=99", "alibi", "causal,rope", "sigmoid"):
+            arguments = ("compile", "--spec", f"head_dim=32,dtype=f32,{spec}", "--arch", "sm_80,sm_90a", "--json")
+            for kernel in json.loads(self.succeed(*arguments).stdout):
+                self.assertTrue(kernel["from_cache"], kernel)
+                self.assertIn("/bundle/", kernel["path"])
+        self.fail_with(FAILURE, ["neither in the bundle", "nor in the cache", "no NVRTC"],
+                       "compile", "--spec", "head_dim=64,dtype=f32", "--arch", "sm_90a")  # fmt: skip
+        self.assertFalse(self.cache.exists())
+
+    def test_stock_variants_that_an_architecture_lacks_are_left_out(self):
+        for dtypes, status in (("bf16", FAILURE), ("bf16,f16", 0)):
+            result = self.run_command("compile", "--stock", "--arch", "sm_75", "--dtype", dtypes, "--print-source")
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertIn("sm_75", result.stderr)
+            self.assertIn("bfloat16", result.stderr)
 
     def test_spec_may_be_a_file(self):
         inline = self.succeed("compile", "--spec", "causal,alibi", "--json").stdout

@@ -64,7 +64,12 @@ extern "C" __global__ void use_every_instruction(const char* in, char* out, int*
   store_global_16(out + 16 * thread_index(), load_shared_16(row));
 
   fence_device();
-  if (atomic_add(counters, 1) == num_ctas()) counters[1] = load_acquire(counters + 2);
+  if (atomic_add(counters, 1) == num_ctas()) {
+    bytes = load_written_16(in);
+    store_global_8(reinterpret_cast<float*>(out), load_written(reinterpret_cast<const float*>(in)),
+                   load_shared<float>(shared_place(row)));
+    store_shared(shared_place(row), bytes);
+  }
 }
 
 }  // namespace trencadis::ptx

@@ -128,7 +128,8 @@ std::string cuda_text(const AttentionSpec& spec, const CudaKernelConfig& config)
   return cuda_source(spec, config).text;
 }
 
-const CudaKernelConfig kConfig{.architecture = "sm_90a", .classes = {{1, 64}, {16, 64}, {64, 128}}};
+const CudaKernelConfig kConfig{
+    .architecture = "sm_90a", .classes = {{1, 64}, {16, 64}, {64, 128}}, .stages = {2, 3, 2}};
 
 TEST(CudaSource, OfPlainAttention) {
   expect_golden_text("cuda_plain", cuda_text(AttentionSpec{}, kConfig));
@@ -175,7 +176,7 @@ TEST(CudaSource, DependsOnWhatIsFixedWhenItIsCompiled) {
 TEST(CudaSource, NamesTheKernelAndWhatItExports) {
   const jit::KernelSource source = cuda_source(AttentionSpec{.variant = scaled_bias()}, kConfig);
   EXPECT_EQ(source.name, "cuda_bfloat16_d128_Chain_SoftCap_ScaledBias_2");
-  EXPECT_EQ(source.symbols, (std::vector<std::string>{"trencadis_attention", "trencadis_merge"}));
+  EXPECT_EQ(source.symbols, (std::vector<std::string>{"trencadis_attention"}));
   EXPECT_EQ(source.language, jit::Language::cuda_cpp);
   EXPECT_EQ(source.prebuild_command.find("trencadis compile --arch sm_90a --spec '{"), 0u);
   for (const jit::EmbeddedFile& header : source.headers)

@@ -1,4 +1,4 @@
-// E1-E4: rows that see nothing, and logits of any finite size.
+// E1-E5: rows that see nothing, and logits of any finite size.
 #include "failure_cases/case.h"
 
 namespace trencadis::testing {
@@ -103,6 +103,45 @@ TEST(FailureCases, E4MergingNoStatesAtAll) {
   merge_states(o.whole(), lse.whole(), out.whole(), out_lse.whole());
   for (const double x : to_doubles(out.whole())) EXPECT_EQ(x, 0.0);
   for (const double x : to_doubles(out_lse.whole())) EXPECT_EQ(x, -kInf);
+}
+
+/// A batch with requests without keys among the others: bits, and how many merges there were.
+std::int64_t expect_padding_changes_nothing(ProblemBuilder builder, std::vector<Lengths> lengths) {
+  const Problem padded = builder.lengths(std::move(lengths)).build();
+  const Problem alone = without_empty_requests(padded);
+  Attention with_padding = planned(padded), without = planned(alone);
+  const Output output = run(with_padding, padded);
+  EXPECT_TRUE(same_bits(rows_with_keys(output, padded), run(without, alone)));
+  for (std::size_t b = 0; b < padded.kv_lens.size(); ++b)
+    for (std::int64_t t = padded.qo_indptr[b]; t < padded.qo_indptr[b + 1]; ++t)
+      for (int head = 0; head < padded.config.heads.qo && padded.kv_lens[b] == 0; ++head)
+        EXPECT_TRUE(is_empty_row(output, padded, t, head));
+  EXPECT_EQ(with_padding.current_plan().stats().merges, without.current_plan().stats().merges);
+  return without.current_plan().stats().merges;
+}
+
+// Padding in front, between and behind, of one row and of several tiles.
+TEST(FailureCases, E5PaddingChangesNoBit) {
+  const std::vector<std::vector<Lengths>> batches{
+      {{1, 3000}, {1, 40}, {1, 1900}, {1, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}},
+      {{1, 0}, {1, 0}, {1, 0}, {1, 3000}, {1, 40}, {1, 1900}},
+      {{1, 0}, {1, 3000}, {1, 0}, {1, 0}, {1, 40}, {1, 0}, {1, 1900}, {1, 0}},
+      {{150, 0}, {1, 3000}, {3, 0}, {40, 900}, {1, 0}, {0, 0}, {9, 200}, {200, 0}}};
+  PlanOptions invariant, even_cut, longest_first;
+  invariant.batch_invariant = true;
+  even_cut.scheduler = Scheduler::even_cut;
+  longest_first.scheduler = Scheduler::longest_first;
+  for (const PlanOptions& options :
+       {PlanOptions{}, even_cut, longest_first, unsplit(), split_every(256), invariant}) {
+    std::int64_t merges = 0;
+    for (const std::vector<Lengths>& lengths : batches) {
+      ProblemBuilder builder;
+      builder.heads(8, 2).dims(64).page_size(16).threads(4).plan(options);
+      builder.variant(variants::softmax({.causal = true, .sinks = true}));
+      merges += expect_padding_changes_nothing(builder, lengths);
+    }
+    EXPECT_EQ(merges > 0, options.split != SplitMode::none) << "cuts that could have moved";
+  }
 }
 
 }  // namespace

@@ -29,7 +29,6 @@ struct Plain {
   using Output = ElementTag;
   static constexpr bool kUseSoftmax = true;
   static constexpr int kWarps = 4;
-  static constexpr int kStages = 2;
   using TileClasses = AllClasses;
   using Functor = variant::Chain<>;
   using Params = NoParams;
@@ -214,6 +213,22 @@ TEST(SimtAttention, LogitsNearTheLargestFloat) {
   for (std::size_t i = 0; i < exact.lse.size(); ++i)
     EXPECT_NEAR(output.lse[i] / exact.lse[i], 1.0, 1e-5) << i;
   EXPECT_TRUE(close_to_reference(output, p));
+}
+
+TEST(SimtAttention, LogitsOfEverySizeBetween) {
+  // Rows whose largest logit is 10^n, tile after tile larger: weights must come out of differences.
+  for (double size = 1e2; size < 1e37; size *= 1e3) {
+    Problem p = builder(DType::bf16, 64).sm_scale(1.0).lengths({{1, 200}, {20, 300}}).build();
+    set_queries(p, 1.0);
+    set_keys(p, [&](std::int64_t, std::int64_t j) {
+      return size / 64 * (1.0 + std::floor(static_cast<double>(j) / 50) / 4);
+    });
+    const Output output = run_emulated<Plain<BFloat, 64>>(p);
+    const Output exact = run_reference(p);
+    for (std::size_t i = 0; i < exact.lse.size(); ++i)
+      EXPECT_NEAR(output.lse[i] / exact.lse[i], 1.0, 1e-5) << size;
+    EXPECT_TRUE(close_to_reference(output, p)) << size;
+  }
 }
 
 }  // namespace

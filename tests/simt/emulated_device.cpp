@@ -47,20 +47,19 @@ struct Configured {
   using Output = Tag;
   static constexpr bool kUseSoftmax = true;
   static constexpr int kWarps = 4;
-  static constexpr int kStages = 2;
   using TileClasses = Classes;
   using Functor = V;
   using Params = P;
 };
 
-using Matrices = TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 64>, Tile<64, 64>>;
+using Matrices = TileClasses<Tile<16, 64, 4>, Tile<64, 64, 4>, Tile<128, 64, 4>>;
 
 template <class Kernel>
 void run_grid(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
               void** parameters, void* user, const Kernel& kernel) {
   auto& device = *static_cast<EmulatedDevice*>(user);
   const auto* params = static_cast<const contract::AttentionParams*>(parameters[0]);
-  const auto* plan = *static_cast<const contract::PlanHeader* const*>(parameters[1]);
+  const auto* plan = *static_cast<const contract::PlanImage* const*>(parameters[1]);
   const auto* bytes = reinterpret_cast<const std::byte*>(params);
   device.launches.push_back(
       {function, grid, block, shared_bytes, {bytes, bytes + sizeof *params}, plan});
@@ -73,28 +72,20 @@ void run_grid(const char* function, unsigned grid, unsigned block, unsigned shar
   } catch (const std::exception& error) {
     ADD_FAILURE() << function << ": " << error.what();
   }
-  if (const auto action = std::exchange(device.after_launch, nullptr)) action();
 }
 
 template <class Config>
 EmulatedKernel emulated(AttentionSpec spec) {
   return {.spec = std::move(spec),
           .warps = Config::kWarps,
-          .stages = Config::kStages,
           .shared_bytes = entry::kSharedBytes<Config>,
           .classes = simt::classes_of(typename Config::TileClasses{}),
-          .attention =
-              [](const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
-                 void** parameters, void* user) {
-                run_grid(function, grid, block, shared_bytes, parameters, user,
-                         entry::attention<Config>);
-              },
-          .merge =
-              [](const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
-                 void** parameters, void* user) {
-                run_grid(function, grid, block, shared_bytes, parameters, user,
-                         entry::merge<Config>);
-              }};
+          .stages = simt::stages_of(typename Config::TileClasses{}),
+          .attention = [](const char* function, unsigned grid, unsigned block,
+                          unsigned shared_bytes, void** parameters, void* user) {
+            run_grid(function, grid, block, shared_bytes, parameters, user,
+                     entry::attention<Config>);
+          }};
 }
 
 AttentionSpec spec_of(DType dtype, int qk, int vo, Variant variant = {}) {
@@ -142,7 +133,8 @@ EmulatedKernel soft_capped_f16() {
 }
 
 EmulatedKernel plain_f32() {
-  return emulated<Configured<float, 32, 32, TileClasses<Tile<1, 64>>>>(spec_of(DType::f32, 32, 32));
+  return emulated<Configured<float, 32, 32, TileClasses<Tile<1, 64, 4>>>>(
+      spec_of(DType::f32, 32, 32));
 }
 
 const FakeCuda& EmulatedDevice::fake() const {
@@ -182,12 +174,9 @@ void EmulatedDevice::use(const EmulatedKernel& kernel) {
   }
   launches.clear();
   fake().set_global(codegen::kSharedBytesSymbol, kernel.shared_bytes);
-  for (const auto& [symbol, function] : {std::pair{codegen::kAttentionSymbol, kernel.attention},
-                                         std::pair{codegen::kMergeSymbol, kernel.merge}}) {
-    fake().on_launch(symbol,
-                     {sizeof(contract::AttentionParams), sizeof(const contract::PlanHeader*)},
-                     function, this);
-  }
+  fake().on_launch(codegen::kAttentionSymbol,
+                   {sizeof(contract::AttentionParams), sizeof(const contract::PlanImage*)},
+                   kernel.attention, this);
 }
 
 TensorView on_device(const TensorView& view) {

@@ -31,9 +31,10 @@ struct Launch {
 /// Kernels that are compiled into the test.
 struct EmulatedKernel {
   AttentionSpec spec;  // bounds and sinks are free: they are arguments
-  int warps, stages, shared_bytes;
+  int warps, shared_bytes;
   std::vector<contract::TileClass> classes;
-  FakeCuda::Kernel *attention, *merge;
+  std::vector<int> stages;
+  FakeCuda::Kernel* attention;
 };
 EmulatedKernel plain_bf16();       // 64 dims
 EmulatedKernel soft_capped_f16();  // 64 and 40 dims
@@ -44,8 +45,7 @@ class EmulatedDevice : public ::testing::Test {
  public:
   const FakeCuda& fake() const;
 
-  std::vector<Launch> launches;        // since use()
-  std::function<void()> after_launch;  // called once
+  std::vector<Launch> launches;  // since use()
 
  protected:
   static void SetUpTestSuite();

@@ -45,13 +45,13 @@ struct Partials {
 };
 
 /// The plan as it lies in a device's memory: nothing in the parameters leads to its arrays.
-struct PlanImage {
-  PlanImage(const contract::PlanView& plan, const planner::StepArrays& step)
+struct DevicePlan {
+  DevicePlan(const contract::PlanView& plan, const planner::StepArrays& step)
       : lines(static_cast<std::size_t>(planner::image_bytes(plan, step)) / sizeof(Line)) {
     planner::write_image(plan, step, reinterpret_cast<std::byte*>(lines.data()));
   }
-  const contract::PlanHeader* header() const {
-    return reinterpret_cast<const contract::PlanHeader*>(lines.data());
+  const contract::PlanImage* get() const {
+    return reinterpret_cast<const contract::PlanImage*>(lines.data());
   }
   struct alignas(16) Line {
     std::byte bytes[16];
@@ -62,6 +62,11 @@ struct PlanImage {
 template <class... Tiles>
 std::vector<contract::TileClass> classes_of(collective::TileClasses<Tiles...>) {
   return {{Tiles::kRows, Tiles::kTokens}...};
+}
+
+template <class... Tiles>
+std::vector<int> stages_of(collective::TileClasses<Tiles...>) {
+  return {Tiles::kStages...};
 }
 
 /// Of the attention kernel that ran last.
@@ -100,7 +105,7 @@ testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits
                                            : problem.config.sm_scale);
   params.batch = planned.num_requests();
   params.kv = planned.kv();
-  const PlanImage image(view, planner::StepArrays(planned));
+  const DevicePlan image(view, planner::StepArrays(planned));
   params.kv.indptr = params.kv.indices = params.kv.positions = params.kv.kv_lens = nullptr;
   Partials partials(header, params.head_dim_vo);
   params.partial_o = partials.o.data();
@@ -117,10 +122,8 @@ testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits
             .threads = Config::kWarps * 32,
             .shared_bytes = static_cast<std::size_t>(shared),
             .seed = seed},
-           [&] { entry::attention<Config>(params, image.header()); });
+           [&] { entry::attention<Config>(params, image.get()); });
     attention_statistics() = statistics();
-    launch({.ctas = 2, .threads = 64, .shared_bytes = 0, .seed = seed},
-           [&] { entry::merge<Config>(params, image.header()); });
   });
 }
 

@@ -15,22 +15,21 @@ using collective::TileClasses;
 
 struct NoParams {};
 
-template <class Tag, int kQk, int kVo, int kWarpCount, int kStageCount, class Classes>
+template <class Tag, int kQk, int kVo, int kWarpCount, class Classes>
 struct Config {
   static constexpr int kHeadDimQk = kQk, kHeadDimVo = kVo;
   using Element = Tag;
   using Output = Tag;
   static constexpr bool kUseSoftmax = true;
   static constexpr int kWarps = kWarpCount;
-  static constexpr int kStages = kStageCount;
   using TileClasses = Classes;
   using Functor = variant::Chain<>;
   using Params = NoParams;
 };
 
-template <class Tag, int kQk, int kVo, int kWarps, int kStages, class Tile>
+template <class Tag, int kQk, int kVo, int kWarps, class Tile>
 void expect_equal_for(const char* what) {
-  using One = Config<Tag, kQk, kVo, kWarps, kStages, TileClasses<Tile>>;
+  using One = Config<Tag, kQk, kVo, kWarps, TileClasses<Tile>>;
   AttentionSpec spec;
   spec.head_dim_qk = kQk;
   spec.head_dim_vo = kVo;
@@ -38,8 +37,8 @@ void expect_equal_for(const char* what) {
       std::is_same_v<Tag, float> ? DType::f32 : DType::f16;
   codegen::CudaKernelConfig config;
   config.warps = kWarps;
-  config.stages = kStages;
   config.classes.push_back({Tile::kRows, Tile::kTokens});
+  config.stages.push_back(Tile::kStages);
   EXPECT_EQ(shared_bytes(spec, config), entry::kSharedBytes<One>)
       << what << ", dims " << kQk << " and " << kVo << ", " << kWarps << " warps, " << Tile::kRows
       << " by " << Tile::kTokens;
@@ -48,15 +47,17 @@ void expect_equal_for(const char* what) {
 template <int kQk, int kVo, int kStages>
 void expect_equal() {
   using ptx::Half;
-  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<1, 64>>("16 bits");
-  expect_equal_for<Half, kQk, kVo, 2, kStages, Tile<1, 32>>("16 bits");
-  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<16, 64>>("16 bits");
-  expect_equal_for<Half, kQk, kVo, 2, kStages, Tile<16, 32>>("16 bits");
-  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<32, 128>>("16 bits");
-  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<64, 32>>("16 bits");
-  expect_equal_for<Half, kQk, kVo, 4, kStages, Tile<128, 128>>("16 bits");
-  expect_equal_for<float, kQk, kVo, 4, kStages, Tile<1, 64>>("32 bits");
-  expect_equal_for<float, kQk, kVo, 4, kStages, Tile<1, 32>>("32 bits");
+  expect_equal_for<Half, kQk, kVo, 4, Tile<1, 64, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 2, Tile<1, 32, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, Tile<16, 64, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 2, Tile<16, 32, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, Tile<32, 128, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, Tile<64, 32, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, Tile<128, 128, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 8, Tile<16, 64, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 8, Tile<128, 64, kStages>>("16 bits");
+  expect_equal_for<float, kQk, kVo, 4, Tile<1, 64, kStages>>("32 bits");
+  expect_equal_for<float, kQk, kVo, 4, Tile<1, 32, kStages>>("32 bits");
 }
 
 TEST(SharedMemory, IsWhatTheKernelTakes) {

@@ -25,9 +25,8 @@ struct Configured {
   using Output = Tag;
   static constexpr bool kUseSoftmax = kSoftmax;
   static constexpr int kWarps = 4;
-  static constexpr int kStages = 3;
-  using TileClasses = collective::TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 128>,
-                                              Tile<64, 128>, Tile<128, 128>>;
+  using TileClasses = collective::TileClasses<Tile<1, 64, 3>, Tile<16, 64, 3>, Tile<32, 128, 3>,
+                                              Tile<64, 128, 3>, Tile<128, 128, 3>>;
   using Functor = V;
   using Params = P;
 };

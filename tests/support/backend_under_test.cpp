@@ -33,6 +33,10 @@ BackendKind backend_under_test() {
   return name == nullptr || *name == 0 ? BackendKind::cpu : parse_backend(name);
 }
 
+bool only_compiles() {
+  return std::getenv("TRENCADIS_TEST_ONLY_COMPILES") != nullptr;
+}
+
 HookedRows hooked_rows_under_test() {
   return backend_under_test() == BackendKind::cuda ? HookedRows::rounded : HookedRows::float32;
 }

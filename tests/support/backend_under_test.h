@@ -13,6 +13,10 @@ inline constexpr int kSkipped = 77;
 
 BackendKind backend_under_test();
 
+/// TRENCADIS_TEST_ONLY_COMPILES is set: the kernels that tests ask for are compiled, and what the
+/// fake driver makes of them is close to any reference (tools/compile_gpu_test_kernels.sh).
+bool only_compiles();
+
 /// What the backend's kernels make of the rows of hooks.
 HookedRows hooked_rows_under_test();
 

@@ -1,6 +1,7 @@
 #include "support/host_tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -73,13 +74,17 @@ void set(const TensorView& view, std::initializer_list<std::int64_t> index, doub
 
 void for_each_element(const TensorView& view, const std::function<void(std::int64_t)>& visit) {
   const std::int64_t count = view.num_elements();
+  std::array<std::int64_t, TensorView::kMaxRank> index{};
+  std::int64_t elements = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i, elements = 0;
-    for (int dim = view.rank() - 1; dim >= 0; --dim) {
-      elements += rest % view.size(dim) * view.stride(dim);
-      rest /= view.size(dim);
-    }
     visit(elements * size_of(view.dtype()));
+    for (int dim = view.rank() - 1; dim >= 0; --dim) {
+      std::int64_t& at = index[static_cast<std::size_t>(dim)];
+      elements += view.stride(dim);
+      if (++at < view.size(dim)) break;
+      elements -= at * view.stride(dim);
+      at = 0;
+    }
   }
 }
 
@@ -112,7 +117,13 @@ HostTensor::HostTensor(DType dtype, std::vector<std::int64_t> shape, double valu
   // An empty tensor still has an address, as an allocator would give it.
   storage_.resize(static_cast<std::size_t>(std::max<std::int64_t>(count, 1) * size_of(dtype)));
   whole_ = TensorView(storage_.data(), dtype, shape);
-  fill(whole_, value);
+  // Pools are large: what is there already is copied behind itself.
+  store(dtype, storage_.data(), value);
+  for (std::size_t done = static_cast<std::size_t>(size_of(dtype)); done < storage_.size();) {
+    const std::size_t bytes = std::min(done, storage_.size() - done);
+    std::memcpy(storage_.data() + done, storage_.data(), bytes);
+    done += bytes;
+  }
 }
 
 }  // namespace trencadis::testing

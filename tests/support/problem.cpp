@@ -77,6 +77,38 @@ void poison_keys(const Problem& problem, std::int64_t b, std::int64_t begin, std
   }
 }
 
+Problem without_empty_requests(const Problem& problem) {
+  Problem result;
+  result.spec = problem.spec;
+  result.config = problem.config;
+  result.matrix = problem.matrix;
+  result.matrix.indptr = {0};
+  result.matrix.kv_lens.clear();
+  result.qo_indptr = {0};
+  std::vector<double> queries;
+  for (std::size_t b = 0; b < problem.kv_lens.size(); ++b) {
+    if (problem.kv_lens[b] == 0) continue;
+    const std::int64_t begin = problem.qo_indptr[b], end = problem.qo_indptr[b + 1];
+    result.qo_indptr.push_back(result.qo_indptr.back() + end - begin);
+    result.kv_lens.push_back(problem.kv_lens[b]);
+    result.matrix.indptr.push_back(problem.matrix.indptr[b + 1]);
+    result.matrix.kv_lens.push_back(problem.matrix.kv_lens[b]);
+    const std::vector<double> rows = to_doubles(problem.q.slice(0, begin, end));
+    queries.insert(queries.end(), rows.begin(), rows.end());
+  }
+  result.qo_indptr32 = shrink(result.qo_indptr);
+  result.kv_lens32 = shrink(result.kv_lens);
+  result.q_storage =
+      HostTensor(problem.spec.dtype_q, {result.nnz_q(), problem.q.size(1), problem.q.size(2)});
+  result.q = result.q_storage.whole();
+  fill(result.q, [&, next = queries.begin()]() mutable { return *next++; });
+  result.k = problem.k;
+  result.v = problem.v;
+  result.sinks = problem.sinks;
+  result.scalars = problem.scalars;
+  return result;
+}
+
 PlanInput Problem::plan_input() const {
   PlanInput input;
   if (!wide_indices) {

@@ -120,6 +120,10 @@ class ProblemBuilder {
   std::mt19937_64 random_{1};
 };
 
+/// The problem less the requests without keys: the same tokens through the same pages, of a page
+/// table. Its pool is the problem's own, which it must not outlive.
+Problem without_empty_requests(const Problem& problem);
+
 /// Every lane of a row of q, k or v becomes value(...). `b` is a request, `j` a token of it; the
 /// problem's matrix is a page table or ragged.
 void set_queries(const Problem& problem, double value);

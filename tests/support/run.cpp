@@ -82,6 +82,17 @@ Output rows_of(const Output& output, const Problem& problem, std::int64_t begin,
   return {part(output.out, heads * dim), part(output.lse, heads)};
 }
 
+Output rows_with_keys(const Output& output, const Problem& problem) {
+  Output result;
+  for (std::size_t b = 0; b < problem.kv_lens.size(); ++b) {
+    if (problem.kv_lens[b] == 0) continue;
+    const Output rows = rows_of(output, problem, problem.qo_indptr[b], problem.qo_indptr[b + 1]);
+    result.out.insert(result.out.end(), rows.out.begin(), rows.out.end());
+    result.lse.insert(result.lse.end(), rows.lse.begin(), rows.lse.end());
+  }
+  return result;
+}
+
 Output collect(const Problem& problem, const std::function<void(const RunArgs&)>& compute) {
   const std::int64_t heads = problem.config.heads.qo;
   const GuardedOutput out(problem.spec.dtype_o, problem.nnz_q(), heads, problem.spec.vo());

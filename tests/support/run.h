@@ -22,6 +22,9 @@ bool same_bits(const Output& a, const Output& b);
 /// Rows [begin, end) of an output: what a request owns.
 Output rows_of(const Output& output, const Problem& problem, std::int64_t begin, std::int64_t end);
 
+/// Rows of the requests that have keys.
+Output rows_with_keys(const Output& output, const Problem& problem);
+
 /// What compute() makes of the problem's arguments, in a strided output that was poisoned first:
 /// NaN in out, 123 in lse. Fails the test where an element outside of the output was written.
 Output collect(const Problem& problem, const std::function<void(const RunArgs&)>& compute);

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "contract/params.h"
-#include "contract/plan.h"
+#include "contract/plan_image.h"
 #include "cuda/collective/shape.h"
-#include "cuda/collective/step.h"
 #include "cuda/ptx/thread.h"
 #include "variant/hooks.h"
 
@@ -13,7 +12,6 @@ namespace trencadis::collective {
 /// A row block for one KV head. Row r is fused row first_row + r of the request.
 struct Block {
   int request;
-  int block_row;
   int first_row;
   int rows;
   int group;
@@ -21,6 +19,7 @@ struct Block {
   int qo_begin;  // qo_indptr[request]
   int qo_len;
   int kv_len;
+  int first_page;  // of the block row, in the page table
 
   /// Position of a query token on the axis of the keys.
   TRENCADIS_FN int position(int qo_pos) const { return qo_pos + kv_len - qo_len; }
@@ -53,18 +52,17 @@ struct Block {
   }
 };
 
-TRENCADIS_DEVICE Block make_block(const contract::AttentionParams& params, const Step& step,
-                                  const contract::RowBlock& block, int kv_head) {
-  const int qo_begin = step.qo_indptr[block.request];
-  return {.request = block.request,
-          .block_row = block.block_row,
-          .first_row = block.first_row,
-          .rows = block.row_count,
+TRENCADIS_DEVICE Block make_block(const contract::AttentionParams& params,
+                                  const contract::ImageBlock& rows, int kv_head) {
+  return {.request = rows.request,
+          .first_row = rows.first_row,
+          .rows = rows.row_count,
           .group = params.num_qo_heads / params.num_kv_heads,
           .kv_head = kv_head,
-          .qo_begin = qo_begin,
-          .qo_len = step.qo_indptr[block.request + 1] - qo_begin,
-          .kv_len = step.kv_lens[block.request]};
+          .qo_begin = rows.qo_begin,
+          .qo_len = rows.qo_len,
+          .kv_len = rows.kv_len,
+          .first_page = rows.first_page};
 }
 
 /// Keys that a query token sees, both ends included.

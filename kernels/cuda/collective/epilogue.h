@@ -3,9 +3,10 @@
 #pragma once
 
 #include "contract/params.h"
-#include "contract/plan.h"
+#include "contract/units.h"
 #include "cuda/collective/block.h"
-#include "cuda/collective/element.h"
+#include "cuda/collective/element_run.h"
+#include "cuda/collective/queries.h"
 #include "cuda/collective/shape.h"
 #include "cuda/collective/softmax.h"
 #include "cuda/ptx/math.h"
@@ -35,40 +36,75 @@ struct RowTotal {
   }
 };
 
+/// How rows become output.
 template <class Config>
 struct FinalRow {
   using Functor = typename Config::Functor;
   using Params = typename Config::Params;
+  using Output = typename Config::Output;
+  /// Neighbouring elements that a thread stores together; head dims are multiples of it.
+  static constexpr int kRun = 8;
+  static_assert(Config::kHeadDimVo % kRun == 0);
 
-  /// Element `d` of a final row: `value` is normalised and merged.
-  TRENCADIS_DEVICE static void store(const contract::AttentionParams& params, const Params& p,
-                                     const Block& block, const RowEntry& row, int d, float value) {
-    if constexpr (variant::kHasHook<Functor, variant::kOutputTransform>)
-      value = Functor::output_transform(p, value, d, block.row_coord(row));
-    const long long at =
-        static_cast<long long>(block.qo_begin + row.qo_pos) * params.o_stride_token +
-        row.qo_head * params.o_stride_head + d;
-    using Output = Element<typename Config::Output>;
-    static_cast<typename Output::Storage*>(params.o)[at] = Output::store(value);
+  TRENCADIS_DEVICE FinalRow(const contract::AttentionParams& arguments, const Params& hooked)
+      : params(arguments),
+        variant(hooked),
+        aligned_(
+            rows_aligned<Output>(arguments.o, arguments.o_stride_token, arguments.o_stride_head)) {}
+
+  /// Elements [d, d + kCount) of a row: the values are normalised and merged.
+  template <int kCount>
+  TRENCADIS_DEVICE void store(const Block& block, const RowEntry& row, int d,
+                              float (&values)[kCount]) const {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = transformed(block, row, d + i, values[i]);
+    char* const to = place(block, row, d);
+    if constexpr (kCount * Element<Output>::kBytes % 16 == 0) {
+      if (aligned_) return store_run<Output>(to, values);
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      store_element<Output>(to + i * Element<Output>::kBytes, values[i]);
   }
 
-  TRENCADIS_DEVICE static float normaliser(const contract::AttentionParams& params,
-                                           const RowEntry& row, const RowTotal& total) {
+  /// The hook.
+  TRENCADIS_DEVICE float transformed(const Block& block, const RowEntry& row, int d,
+                                     float value) const {
+    if constexpr (variant::kHasHook<Functor, variant::kOutputTransform>)
+      return Functor::output_transform(variant, value, d, block.row_coord(row));
+    else
+      return value;
+  }
+  TRENCADIS_DEVICE char* place(const Block& block, const RowEntry& row, int d) const {
+    return element_at<Output>(params.o, (block.qo_begin + row.qo_pos) * params.o_stride_token +
+                                            row.qo_head * params.o_stride_head + d);
+  }
+  /// Whether every row begins at a multiple of 16 bytes.
+  TRENCADIS_DEVICE bool aligned() const {
+    return aligned_;
+  }
+
+  TRENCADIS_DEVICE float normaliser(const RowEntry& row, const RowTotal& total) const {
     if constexpr (!Config::kUseSoftmax) return 1.0f;
     return params.sinks != nullptr ? total.inverse_with_sink(params.sinks[row.qo_head])
                                    : total.inverse();
   }
 
   /// The LSE is without the sink, so that the state can still be merged with others.
-  TRENCADIS_DEVICE static void store_lse(const contract::AttentionParams& params,
-                                         const Block& block, const RowEntry& row,
-                                         const RowTotal& total) {
+  TRENCADIS_DEVICE void store_lse(const Block& block, const RowEntry& row,
+                                  const RowTotal& total) const {
     if (!Config::kUseSoftmax || params.lse == nullptr) return;
     const float natural = total.lse();
     params.lse[static_cast<long long>(block.qo_begin + row.qo_pos) * params.lse_stride_token +
                row.qo_head * params.lse_stride_head] =
         params.lse_base_two != 0 ? natural * kLog2E : natural;
   }
+
+  const contract::AttentionParams& params;
+  const Params variant;
+
+ private:
+  bool aligned_;
 };
 
 /// Where the rows of an item go: the output, or a slot of partial states.
@@ -90,7 +126,7 @@ class Epilogue {
   TRENCADIS_DEVICE Epilogue(const contract::AttentionParams& params,
                             const typename Config::Params& variant, const Block& block,
                             const Destination& to, char* shared)
-      : params_(params), variant_(variant), block_(block), to_(to), shared_(shared) {}
+      : final_(params, variant), block_(block), to_(to), shared_(shared) {}
 
   /// The ring of stages is free, and free again afterwards.
   TRENCADIS_DEVICE void run(Loop& loop) {
@@ -122,9 +158,10 @@ class Epilogue {
   TRENCADIS_DEVICE void publish_states(Loop& loop) const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
+      if (!loop.has_part()) break;
       const float sum = sum_of_quad(loop.state[r].sum);
       if (ptx::lane_index() % 4 == 0) {
-        maxima()[loop.state_row(r)] = loop.state[r].max * loop.unit();
+        maxima()[loop.state_row(r)] = loop.state[r].base * loop.unit();
         sums()[loop.state_row(r)] = sum;
       }
     }
@@ -153,9 +190,9 @@ class Epilogue {
       RowTotal of_row{0.0f, 1.0f};
       if constexpr (Config::kUseSoftmax) of_row = total(r);
       if (to_.is_final())
-        FinalRow<Config>::store_lse(params_, block_, row(r), of_row);
+        final_.store_lse(block_, row(r), of_row);
       else
-        params_.partial_lse[to_.row(r)] = Config::kUseSoftmax ? of_row.lse() : 0.0f;
+        final_.params.partial_lse[to_.row(r)] = Config::kUseSoftmax ? of_row.lse() : 0.0f;
     }
   }
 
@@ -164,6 +201,7 @@ class Epilogue {
   TRENCADIS_DEVICE void put_slice(const Loop& loop, int first) const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
+      if (!loop.has_part()) break;
       const int tile_row = loop.thread_row(r);
       const float scale = scale_of(tile_row, loop.state_row(r) / Shape::kRows);
       float* to = output() + loop.state_row(r) * Shape::kSliceStride;
@@ -181,31 +219,153 @@ class Epilogue {
     if constexpr (!Config::kUseSoftmax) return 1.0f;
     if (r >= block_.rows) return 0.0f;
     const RowTotal of_row = total(r);
-    const float inverse =
-        to_.is_final() ? FinalRow<Config>::normaliser(params_, row(r), of_row) : of_row.inverse();
+    const float inverse = to_.is_final() ? final_.normaliser(row(r), of_row) : of_row.inverse();
     return inverse * weight(warp, r, of_row.max);
   }
 
+  template <int kCount>
+  TRENCADIS_DEVICE void read(int row, int col, float (&values)[kCount]) const {
+    load_run<float>(reinterpret_cast<const char*>(output() + row * Shape::kSliceStride + col),
+                    values, [](const char* from) { return ptx::load_shared_16(from); });
+  }
+
   TRENCADIS_DEVICE void write_slice(int first) const {
-    constexpr int kCols = Shape::kSlice;
-    for (int i = ptx::thread_index(); i < block_.rows * kCols; i += Shape::kThreads) {
-      const int r = i / kCols;
-      const int col = i % kCols;
+    constexpr int kRun = FinalRow<Config>::kRun;
+    constexpr int kRuns = Shape::kSlice / kRun;
+    for (unsigned i = ptx::thread_index(); i < unsigned(block_.rows * kRuns);
+         i += unsigned{Shape::kThreads}) {
+      const int r = i / kRuns;
+      const int col = i % kRuns * kRun;
       const int d = first + col;
       if (d >= Config::kHeadDimVo) continue;
-      float value = 0.0f;
+      float values[kRun];
+      read(r, col, values);
 #pragma unroll
-      for (int w = 0; w < Shape::kKvWarps; ++w)
-        value += output()[(w * Shape::kRows + r) * Shape::kSliceStride + col];
+      for (int w = 1; w < Shape::kKvWarps; ++w) {
+        float part[kRun];
+        read(w * Shape::kRows + r, col, part);
+#pragma unroll
+        for (int c = 0; c < kRun; ++c) values[c] += part[c];
+      }
       if (to_.is_final())
-        FinalRow<Config>::store(params_, variant_, block_, row(r), d, value);
+        final_.store(block_, row(r), d, values);
       else
-        params_.partial_o[to_.row(r) * Config::kHeadDimVo + d] = value;
+        store_run<float>(
+            element_at<float>(final_.params.partial_o, to_.row(r) * Config::kHeadDimVo + d),
+            values);
     }
   }
 
-  const contract::AttentionParams& params_;
-  const typename Config::Params& variant_;
+  const FinalRow<Config> final_;
+  const Block& block_;
+  Destination to_;
+  char* shared_;
+};
+
+/// The same where no other warp has a part of a warp's rows: each warp writes its own, and waits
+/// for no other. The ring of stages is free.
+template <class Config, class Loop>
+class WarpEpilogue {
+ public:
+  using Shape = typename Loop::Shape;
+  using Output = typename Config::Output;
+
+  TRENCADIS_DEVICE WarpEpilogue(const contract::AttentionParams& params,
+                                const typename Config::Params& variant, const Block& block,
+                                const Destination& to, char* shared)
+      : final_(params, variant), block_(block), to_(to), shared_(shared) {}
+
+  TRENCADIS_DEVICE void run(const Loop& loop) {
+#pragma unroll
+    for (int r = 0; r < Loop::kThreadRows; ++r) {
+      const float sum = sum_of_quad(loop.state[r].sum);
+      const int tile_row = loop.thread_row(r);
+      if (tile_row < block_.rows) finish(loop, r, tile_row, sum);
+    }
+    if (!to_.is_final()) return;
+    ptx::sync_warp();
+    copy_out(loop);
+  }
+
+ private:
+  /// Final rows go through shared memory, from where they leave in pieces of 16 bytes.
+  using Tile = tile::SharedTile<Shape::kDimVo, Element<Output>::kBytes>;
+  static_assert(Shape::kRing + Tile::bytes(Shape::kRows) <= Shape::kStagesEnd);
+
+  TRENCADIS_DEVICE void finish(const Loop& loop, int r, int tile_row, float sum) const {
+    const RowEntry row = Queries<Config, Shape>::row(shared_, tile_row);
+    RowTotal total{0.0f, 1.0f};
+    if constexpr (Config::kUseSoftmax) total = {loop.state[r].base * loop.unit(), sum};
+    const bool leads = ptx::lane_index() % 4 == 0;
+    if (to_.is_final()) {
+      const float factor = final_.normaliser(row, total);
+      if (leads) final_.store_lse(block_, row, total);
+      const ptx::SharedAddress staged = ptx::shared_place(shared_) + Shape::kRing;
+      each_pair(loop, r, [&](int d, float left, float right) {
+        left = final_.transformed(block_, row, d, left * factor);
+        right = final_.transformed(block_, row, d + 1, right * factor);
+        const ptx::SharedAddress at = staged + Tile::element_offset(tile_row, d);
+        if constexpr (Element<Output>::kBytes == 2)
+          ptx::store_shared(at, ptx::pack<Output>(left, right));
+        else
+          ptx::store_shared(at, Pair{left, right});
+      });
+    } else {
+      const float factor = Config::kUseSoftmax ? total.inverse() : 1.0f;
+      if (leads)
+        final_.params.partial_lse[to_.row(tile_row)] = Config::kUseSoftmax ? total.lse() : 0.0f;
+      float* const o = final_.params.partial_o + to_.row(tile_row) * Config::kHeadDimVo;
+      each_pair(loop, r, [&](int d, float left, float right) {
+        ptx::store_global_8(o + d, left * factor, right * factor);
+      });
+    }
+  }
+
+  struct alignas(8) Pair {
+    float left, right;
+  };
+
+  /// Calls visit(d, value of d, value of d + 1) for what the thread holds of its r-th row.
+  template <class Visit>
+  TRENCADIS_DEVICE static void each_pair(const Loop& loop, int r, Visit visit) {
+#pragma unroll
+    for (int j = 0; j * 8 < Config::kHeadDimVo; ++j)
+      visit(loop.thread_column(j, 0), loop.o[r / 2][j][r % 2 * 2], loop.o[r / 2][j][r % 2 * 2 + 1]);
+  }
+
+  TRENCADIS_DEVICE void copy_out(const Loop& loop) const {
+    constexpr int kUsed = Config::kHeadDimVo / Tile::kChunkElements;
+    const ptx::SharedAddress staged = ptx::shared_place(shared_) + Shape::kRing;
+    const int first = loop.warp_row();
+    const int end = min_of(first + Shape::kWarpRows, block_.rows);
+    constexpr int kBatch = 4;
+#pragma unroll 1
+    for (unsigned begin = ptx::lane_index(); begin < unsigned{Shape::kWarpRows * kUsed};
+         begin += 32 * kBatch) {
+      ptx::Bytes16 bytes[kBatch];
+      RowEntry row[kBatch];
+#pragma unroll
+      for (int n = 0; n < kBatch; ++n) {
+        const int r = min_of(first + static_cast<int>((begin + 32 * n) / kUsed), Shape::kRows - 1);
+        const int chunk = static_cast<int>((begin + 32 * n) % kUsed);
+        bytes[n] = ptx::load_shared_16(staged + Tile::offset(r, chunk));
+        row[n] = Queries<Config, Shape>::row(shared_, r);
+      }
+#pragma unroll
+      for (int n = 0; n < kBatch; ++n) {
+        const int r = first + static_cast<int>((begin + 32 * n) / kUsed);
+        const int chunk = static_cast<int>((begin + 32 * n) % kUsed);
+        if (r >= end) continue;
+        char* const to = final_.place(block_, row[n], chunk * Tile::kChunkElements);
+        if (final_.aligned())
+          ptx::store_global_16(to, bytes[n]);
+        else
+          store_elements_16<Output>(to, bytes[n]);
+      }
+    }
+  }
+
+  const FinalRow<Config> final_;
   const Block& block_;
   Destination to_;
   char* shared_;

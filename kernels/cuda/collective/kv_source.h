@@ -5,7 +5,8 @@
 
 #include "contract/params.h"
 #include "cuda/collective/block.h"
-#include "cuda/collective/element.h"
+#include "cuda/collective/element_run.h"
+#include "cuda/collective/launch.h"
 #include "cuda/collective/shape.h"
 #include "cuda/ptx/cp_async.h"
 #include "cuda/ptx/memory.h"
@@ -13,56 +14,25 @@
 
 namespace trencadis::collective {
 
-/// The pool as a CTA reads it. Strides and offsets are bytes.
-struct Pool {
-  const char* keys;
-  const char* values;
-  long long key_page, key_token, value_page, value_token;
-  /// Every row begins at a multiple of 16 bytes, so that it can be copied in chunks.
-  bool aligned;
-
-  template <class Tag>
-  TRENCADIS_DEVICE static Pool of(const contract::AttentionParams& p, int kv_head) {
-    constexpr int element_bytes = Element<Tag>::kBytes;
-    const auto keys = static_cast<const char*>(p.k) + kv_head * p.k_stride_head * element_bytes;
-    const auto values = static_cast<const char*>(p.v) + kv_head * p.v_stride_head * element_bytes;
-    Pool pool{keys,
-              values,
-              p.k_stride_page * element_bytes,
-              p.k_stride_token * element_bytes,
-              p.v_stride_page * element_bytes,
-              p.v_stride_token * element_bytes,
-              true};
-    const auto bits = reinterpret_cast<unsigned long long>(keys) |
-                      reinterpret_cast<unsigned long long>(values) |
-                      static_cast<unsigned long long>(pool.key_page | pool.key_token |
-                                                      pool.value_page | pool.value_token);
-    pool.aligned = (bits & 15) == 0;
-    return pool;
-  }
-};
-
 /// Storage tokens [begin, end) of a block row, tile by tile.
 template <class Config, class Shape>
 class KvSource {
  public:
-  /// What a thread has found out about its token of a tile and not yet told the others.
+  /// What a thread has asked for about its token of a tile and not yet told the others. Nothing
+  /// here is looked at before publish(), so that nobody waits for memory in between.
   struct Lookup {
-    int page;    // < 0: no token
-    int offset;  // token in the page
-    int position;
+    int page;
+    int place;  // of the page among the block columns
   };
 
-  TRENCADIS_DEVICE KvSource(const contract::BsrParams& bsr, const Pool& pool, int block_row,
-                            int begin, int end, char* shared)
-      : bsr_(bsr),
-        pool_(pool),
-        first_block_(bsr.indptr[block_row]),
+  TRENCADIS_DEVICE KvSource(const Launch<Config>& launch, const Block& block, int begin, int end)
+      : params_(launch.params),
+        block_(block),
         begin_(begin),
         end_(end),
         thread_(ptx::opaque(ptx::thread_index())),
-        shared_(shared),
-        tiles_(ptx::shared_place(shared) + Shape::kRing) {}
+        shared_(launch.shared),
+        tiles_(ptx::shared_place(launch.shared) + Shape::kRing) {}
 
   TRENCADIS_DEVICE int tiles() const {
     return (end_ - begin_ + Shape::kTokens - 1) / Shape::kTokens;
@@ -72,49 +42,45 @@ class KvSource {
     return min_of(Shape::kTokens, end_ - begin_ - tile * Shape::kTokens);
   }
   /// True where a token's logical position is its index in the storage.
-  TRENCADIS_DEVICE bool in_order() const { return bsr_.positions == nullptr; }
+  TRENCADIS_DEVICE bool in_order() const { return table().positions == nullptr; }
 
   /// Logical position of a token of a tile whose lookup was published. Beyond the last token it is
   /// the last one's, so that hooks may be called with it.
   TRENCADIS_DEVICE int position(int tile, int token) const {
     if (in_order()) return min_of(begin_ + tile * Shape::kTokens + token, end_ - 1);
-    return positions(tile)[token];
+    return ptx::load_shared<int>(position_place(tile, token));
   }
 
   /// The calling thread's token of `tile`, the page id on its way.
   TRENCADIS_DEVICE Lookup look_up(int tile) const {
-    const int index = thread_;
-    if (index >= Shape::kTokens || tile >= tiles()) return {-1, 0, 0};
-    const int token = begin_ + tile * Shape::kTokens + index;
-    const bool valid = token < end_;
-    const int known = valid ? token : end_ - 1;
-    const int column = bsr_.page.divide(known);
-    const int offset = known - column * bsr_.page.divisor;
-    const int entry = first_block_ + column;
-    const int page = bsr_.indices != nullptr ? bsr_.indices[entry] : entry;
-    const int place = in_order() ? column : bsr_.positions[entry];
-    return {valid ? page : -1, offset, place * bsr_.page.divisor + offset};
+    if (!has_token(tile)) return {0, 0};
+    const int column = params_.kv.page.divide(storage_token(tile));
+    const int entry = block_.first_page + column;
+    return {table().pages != nullptr ? table().pages[entry] : entry,
+            in_order() ? column : table().positions[entry]};
   }
 
   /// Tells the CTA. To be followed by a barrier.
   TRENCADIS_DEVICE void publish(int tile, const Lookup& found) const {
-    const int index = thread_;
-    if (index >= Shape::kTokens || tile >= tiles()) return;
-    const bool valid = found.page >= 0;
-    entries(tile)[index] = {
-        valid ? found.page * pool_.key_page + found.offset * pool_.key_token : kNoToken,
-        valid ? found.page * pool_.value_page + found.offset * pool_.value_token : kNoToken};
-    if (!in_order()) positions(tile)[index] = found.position;
+    if (!has_token(tile)) return;
+    const contract::Divisor& size = params_.kv.page;
+    const int token = storage_token(tile);
+    const int offset = token - size.divide(token) * size.divisor;
+    const bool valid = begin_ + tile * Shape::kTokens + thread_ < end_;
+    ptx::store_shared(entry_place(tile, thread_),
+                      valid ? place(found.page, offset) : TokenEntry{nullptr, nullptr});
+    if (!in_order())
+      ptx::store_shared(position_place(tile, thread_), found.place * size.divisor + offset);
   }
 
   /// Starts the copies of a published tile into its stage; past the last tile there are none, and
   /// the group is empty.
   TRENCADIS_DEVICE void copy(int tile) const {
     if (tile < tiles()) {
-      copy_rows<typename Shape::KeyTile, Config::kHeadDimQk>(
-          pool_.keys, [&](int row) { return entries(tile)[row].key; }, keys(tile));
-      copy_rows<typename Shape::ValueTile, Config::kHeadDimVo>(
-          pool_.values, [&](int row) { return entries(tile)[row].value; }, values(tile));
+      if (table().aligned != 0)
+        copy_rows<CopyAsync>(tile);
+      else
+        copy_rows<CopyElements>(tile);
     }
     ptx::commit_copies();
   }
@@ -130,41 +96,128 @@ class KvSource {
   TRENCADIS_DEVICE char* value_bytes(int tile) const { return key_bytes(tile) + Shape::kKeyBytes; }
 
  private:
-  template <class Tile, int kDim, class OffsetOf>
-  TRENCADIS_DEVICE void copy_rows(const char* base, OffsetOf offset_of,
-                                  ptx::SharedAddress to) const {
-    constexpr int kUsed = kDim / Tile::kChunkElements;
-    for (int i = thread_; i < Shape::kTokens * Tile::kChunks; i += Shape::kThreads) {
-      const int row = i / Tile::kChunks;
-      const int chunk = i % Tile::kChunks;
-      const long long offset = offset_of(row);
-      const bool valid = offset != kNoToken && chunk < kUsed;
-      const char* from = base + (valid ? offset + chunk * tile::kChunkBytes : 0);
-      if (pool_.aligned)
-        ptx::copy_async_16(to + Tile::offset(row, chunk), from, valid);
-      else
-        ptx::store_shared_16(
-            to + Tile::offset(row, chunk),
-            valid ? load_elements_16<typename Config::Element>(from) : ptx::Bytes16{});
+  using Tag = typename Config::Element;
+
+  TRENCADIS_DEVICE const PageTable& table() const { return PageTable::of(shared_); }
+
+  TRENCADIS_DEVICE bool has_token(int tile) const {
+    return thread_ < Shape::kTokens && tile < tiles();
+  }
+  /// The calling thread's; beyond the last token, the last.
+  TRENCADIS_DEVICE int storage_token(int tile) const {
+    return min_of(begin_ + tile * Shape::kTokens + thread_, end_ - 1);
+  }
+
+  TRENCADIS_DEVICE TokenEntry place(int page, int token) const {
+    return {
+        element_at<Tag>(params_.k, page * params_.k_stride_page + token * params_.k_stride_token +
+                                       block_.kv_head * params_.k_stride_head),
+        element_at<Tag>(params_.v, page * params_.v_stride_page + token * params_.v_stride_token +
+                                       block_.kv_head * params_.v_stride_head)};
+  }
+
+  struct CopyAsync {
+    static constexpr int kUnroll = 16;
+    TRENCADIS_DEVICE static void chunk(ptx::SharedAddress to, const char* from, bool valid) {
+      ptx::copy_async_16(to, from, valid);
     }
+  };
+  /// Rows that do not begin at multiples of 16 bytes.
+  struct CopyElements {
+    static constexpr int kUnroll = 1;
+    TRENCADIS_DEVICE static void chunk(ptx::SharedAddress to, const char* from, bool valid) {
+      ptx::store_shared_16(to, valid ? load_elements_16<Tag>(from) : ptx::Bytes16{});
+    }
+  };
+
+  template <class Copy>
+  TRENCADIS_DEVICE void copy_rows(int tile) const {
+    using Keys = typename Shape::KeyTile;
+    using Values = typename Shape::ValueTile;
+    const ptx::SharedAddress tokens = entry_place(tile, 0);
+    const auto entry = [&](int row) {
+      return ptx::load_shared<TokenEntry>(tokens + row * int(sizeof(TokenEntry)));
+    };
+    const ptx::SharedAddress to_keys = keys(tile);
+    const ptx::SharedAddress to_values = values(tile);
+    if constexpr (kColumns<Keys::kChunks> && Keys::kChunks == Values::kChunks) {
+      // A thread keeps its column. Entries are read some at a time, ahead of the copies.
+      constexpr int kStep = Shape::kThreads / Keys::kChunks;
+      constexpr int kBatch = min_of(4, Shape::kTokens / kStep);
+      const auto thread = static_cast<unsigned>(thread_);
+      const int first = static_cast<int>(thread / Keys::kChunks);
+      const int chunk = static_cast<int>(thread % Keys::kChunks);
+#pragma unroll Copy::kUnroll
+      for (int row = 0; row < Shape::kTokens; row += kBatch * kStep) {
+        TokenEntry batch[kBatch];
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) batch[i] = entry(first + row + i * kStep);
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+          const int at = first + row + i * kStep;
+          copy_chunk<Copy, Keys, Config::kHeadDimQk>(batch[i].key, to_keys, at, chunk);
+          copy_chunk<Copy, Values, Config::kHeadDimVo>(batch[i].value, to_values, at, chunk);
+        }
+      }
+    } else {
+      for_chunks<Copy, Keys::kChunks>([&](int row, int chunk) {
+        copy_chunk<Copy, Keys, Config::kHeadDimQk>(entry(row).key, to_keys, row, chunk);
+      });
+      for_chunks<Copy, Values::kChunks>([&](int row, int chunk) {
+        copy_chunk<Copy, Values, Config::kHeadDimVo>(entry(row).value, to_values, row, chunk);
+      });
+    }
+  }
+
+  /// Whether the threads of a CTA share rows of kChunks chunks so that each keeps its column.
+  template <int kChunks>
+  static constexpr bool kColumns = Shape::kThreads % kChunks == 0 &&
+                                   Shape::kTokens % (Shape::kThreads / kChunks) == 0;
+
+  /// Calls visit(row, chunk) for the calling thread's share of a tile with rows of kChunks chunks.
+  template <class Copy, int kChunks, class Visit>
+  TRENCADIS_DEVICE void for_chunks(Visit visit) const {
+    const auto thread = static_cast<unsigned>(thread_);
+    if constexpr (kColumns<kChunks>) {
+      constexpr int kStep = Shape::kThreads / kChunks;
+      const int first = static_cast<int>(thread / kChunks);
+      const int chunk = static_cast<int>(thread % kChunks);
+#pragma unroll Copy::kUnroll
+      for (int row = 0; row < Shape::kTokens; row += kStep) visit(first + row, chunk);
+    } else {
+      constexpr unsigned kAll = Shape::kTokens * kChunks;
+#pragma unroll 1
+      for (unsigned i = thread; i < kAll; i += unsigned{Shape::kThreads})
+        visit(static_cast<int>(i / kChunks), static_cast<int>(i % kChunks));
+    }
+  }
+
+  template <class Copy, class Tile, int kDim>
+  TRENCADIS_DEVICE void copy_chunk(const char* from, ptx::SharedAddress to, int row,
+                                   int chunk) const {
+    constexpr int kUsed = kDim / Tile::kChunkElements;
+    const bool valid = from != nullptr && chunk < kUsed;
+    Copy::chunk(to + Tile::offset(row, chunk), from + chunk * tile::kChunkBytes, valid);
   }
 
   TRENCADIS_DEVICE static int stage_offset(int tile) {
     return tile % Shape::kStages * Shape::kStageBytes;
   }
 
-  TRENCADIS_DEVICE TokenEntry* entries(int tile) const {
-    return reinterpret_cast<TokenEntry*>(shared_ + Shape::kTokenTable) +
-           tile % Shape::kTables * Shape::kTokens;
+  TRENCADIS_DEVICE ptx::SharedAddress entry_place(int tile, int token) const {
+    return ptx::shared_place(shared_) +
+           (Shape::kTokenTable + table_row(tile, token) * int(sizeof(TokenEntry)));
   }
-  TRENCADIS_DEVICE int* positions(int tile) const {
-    return reinterpret_cast<int*>(shared_ + Shape::kPositionTable) +
-           tile % Shape::kTables * Shape::kTokens;
+  TRENCADIS_DEVICE ptx::SharedAddress position_place(int tile, int token) const {
+    return ptx::shared_place(shared_) +
+           (Shape::kPositionTable + table_row(tile, token) * int(sizeof(int)));
+  }
+  TRENCADIS_DEVICE static int table_row(int tile, int token) {
+    return tile % Shape::kTables * Shape::kTokens + token;
   }
 
-  const contract::BsrParams& bsr_;
-  const Pool& pool_;
-  int first_block_;
+  const contract::AttentionParams& params_;
+  const Block& block_;
   int begin_, end_;
   int thread_;
   char* shared_;

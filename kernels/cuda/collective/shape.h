@@ -8,8 +8,7 @@
 //     using Element, Output;                        // ptx::Half, ptx::BFloat, float
 //     static constexpr bool kUseSoftmax;
 //     static constexpr int kWarps;                  // of a CTA
-//     static constexpr int kStages;                 // K and V tiles in flight, at least 2
-//     using TileClasses = collective::TileClasses<collective::Tile<16, 64>, ...>;
+//     using TileClasses = collective::TileClasses<collective::Tile<16, 64, 3>, ...>;
 //     using Functor, Params;                        // variant/hooks.h
 //   };
 #pragma once
@@ -19,11 +18,13 @@
 
 namespace trencadis::collective {
 
-/// T_q fused rows by T_kv tokens.
-template <int kQueryRows, int kKvTokens>
+/// T_q fused rows by T_kv tokens, with kInFlight tiles of K and V in shared memory.
+template <int kQueryRows, int kKvTokens, int kInFlight = 2>
 struct Tile {
   static constexpr int kRows = kQueryRows;
   static constexpr int kTokens = kKvTokens;
+  static constexpr int kStages = kInFlight;
+  static_assert(kStages >= 2, "a tile is read while another is on its way");
 };
 
 /// In the order of the plan's classes.
@@ -40,13 +41,18 @@ TRENCADIS_FN constexpr int max_of(int a, int b) {
   return a > b ? a : b;
 }
 
-/// Where a token of a KV tile lies.
+/// Where a token of a KV tile lies: its row of the head's keys, and of the values; null where the
+/// tile has no such token.
 struct alignas(16) TokenEntry {
-  long long key;    // bytes from the head's first key, or kNoToken
-  long long value;  // bytes from the head's first value, or kNoToken
+  const char* key;
+  const char* value;
 };
-/// No offset: those of a pool whose strides are negative are.
-inline constexpr long long kNoToken = -0x7fffffffffffffffll - 1;
+
+/// First in shared memory are what all items of a launch share (launch.h) and the one that the CTA
+/// works on (item.h): read when they are asked for, they leave the registers to the tiles.
+inline constexpr int kLaunchBytes = 32;
+inline constexpr int kWorkBytes = 160;
+inline constexpr int kHeadBytes = kLaunchBytes + kWorkBytes;
 
 /// Row of a query tile: token of the request, and head.
 struct RowEntry {
@@ -55,19 +61,21 @@ struct RowEntry {
 };
 
 /// Warps of the tensor cores: kQueryWarps share the rows of a tile, kKvWarps its keys. Each keeps
-/// the state of its rows over its keys; states of warps that share rows meet in the epilogue.
+/// the state of its rows over its keys; states of warps that share rows meet in the epilogue. Warps
+/// beyond them, where a tile is too small for all, only copy.
 template <class Config, class Tile>
 struct TileShape {
   static constexpr int kRows = Tile::kRows;
   static constexpr int kTokens = Tile::kTokens;
   static constexpr int kThreads = Config::kWarps * 32;
-  static constexpr int kStages = Config::kStages;
+  static constexpr int kStages = Tile::kStages;
   static_assert(kTokens <= kThreads, "a thread looks up one token of a tile");
-  static_assert(kStages >= 2, "a tile is read while another is on its way");
 
   static constexpr int kQueryWarps = min_of(Config::kWarps, kRows / 16);
-  static constexpr int kKvWarps = Config::kWarps / kQueryWarps;
-  static_assert(kQueryWarps * kKvWarps == Config::kWarps, "every warp has a part");
+  static constexpr int kKvWarps = min_of(Config::kWarps / kQueryWarps, kTokens / 16);
+  static constexpr int kTileWarps = kQueryWarps * kKvWarps;
+  /// No other warp holds a part of a warp's rows.
+  static constexpr bool kRowsAreAWarps = kKvWarps == 1 && kTileWarps == Config::kWarps;
   static constexpr int kWarpRows = kRows / kQueryWarps;
   static constexpr int kRowTiles = kWarpRows / 16;
   static constexpr int kWarpKeys = kTokens / kKvWarps;
@@ -80,14 +88,11 @@ struct TileShape {
   using KeyTile = tile::SharedTile<kDimQk>;
   using ValueTile = tile::SharedTile<kDimVo>;
 
-  // The epilogue takes kSlice columns of all warps' rows at a time.
-  static constexpr int kSlice = min_of(kDimVo, 64);
-  static constexpr int kSliceStride = kSlice + 4;  // floats
   static constexpr int kStateRows = kKvWarps * kRows;
 
   // Shared memory, in bytes from its start.
   static constexpr int kTables = kStages + 1;  // tiles whose tokens are known
-  static constexpr int kRowTable = 0;
+  static constexpr int kRowTable = kHeadBytes;
   static constexpr int kTokenTable = round_up(kRowTable + kRows * int(sizeof(RowEntry)), 128);
   static constexpr int kPositionTable = kTokenTable + kTables * kTokens * int(sizeof(TokenEntry));
   static constexpr int kSeenKeys = kPositionTable + kTables * kTokens * int(sizeof(int));
@@ -97,12 +102,18 @@ struct TileShape {
   static constexpr int kRing = round_up(kQuery + QueryTile::bytes(kRows), 128);
   static constexpr int kKeyBytes = round_up(KeyTile::bytes(kTokens), 128);
   static constexpr int kStageBytes = kKeyBytes + round_up(ValueTile::bytes(kTokens), 128);
-  // The epilogue works where the stages were.
+  // The epilogue works where the stages were, on kSlice columns of all warps' rows at a time: all,
+  // where there is room.
   static constexpr int kStates = kRing;  // row_max, then row_sum, of kStateRows
   static constexpr int kOutput = round_up(kStates + 2 * kStateRows * int(sizeof(float)), 128);
-  static constexpr int kOutputBytes = kStateRows * kSliceStride * int(sizeof(float));
+  TRENCADIS_FN static constexpr int output_end(int columns) {
+    return round_up(kOutput + kStateRows * (columns + 4) * int(sizeof(float)), 128);
+  }
+  static constexpr int kStagesEnd = kRing + kStages * kStageBytes;
+  static constexpr int kSlice = output_end(kDimVo) <= kStagesEnd ? kDimVo : min_of(kDimVo, 64);
+  static constexpr int kSliceStride = kSlice + 4;  // floats
   static constexpr int kBytes =
-      max_of(kRing + kStages * kStageBytes, round_up(kOutput + kOutputBytes, 128));
+      kRowsAreAWarps ? kStagesEnd : max_of(kStagesEnd, output_end(kSlice));
 };
 
 }  // namespace trencadis::collective

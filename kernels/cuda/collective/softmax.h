@@ -1,7 +1,10 @@
 // The state of the rows that a thread holds part of, and the step of the online softmax. Logits
-// come in units of their own: weights are 2^(factor (s - max)), so that one factor carries
-// sm_scale, log2 e or both, and costs one multiplication an element. The difference is taken first:
-// it is exact where it matters, and logits of any size that float32 holds stay finite.
+// come in units of their own: weights are 2^(factor (s - base)), so that one factor carries
+// sm_scale, log2 e or both.
+//
+// The base of a row follows its maximum with slack: a maximum that is larger by less than 2^kSlack
+// in weight changes nothing, so that outputs are seldom rescaled and the rows of a warp need one
+// vote. Weights up to 2^kSlack round as those up to 1 do, in 16 bits as in 32.
 #pragma once
 
 #include "contract/units.h"
@@ -17,12 +20,15 @@ TRENCADIS_FN constexpr float negative_infinity() {
   return __builtin_bit_cast(float, 0xff800000u);
 }
 
-/// The maximum, in the units of the logits, and the sum of weights relative to it, of one row. Each
-/// of the four threads that share a row sums its own columns; sums meet at the end.
+/// The base, in the units of the logits, and the sum of weights relative to it, of one row: minus
+/// infinity until a key is seen. Each of the four threads that share a row sums its own columns;
+/// sums meet at the end.
 struct RowState {
-  float max = negative_infinity();
+  float base = negative_infinity();
   float sum = 0.0f;
 };
+
+inline constexpr float kSlack = 8.0f;  // as an exponent of 2
 
 TRENCADIS_DEVICE float max_of_quad(float value) {
   value = fmaxf(value, ptx::shuffle_xor(value, 1));
@@ -33,28 +39,29 @@ TRENCADIS_DEVICE float sum_of_quad(float value) {
   return value + ptx::shuffle_xor(value, 2);
 }
 
-/// Logits of one row become weights; returns what the row's output so far is to be multiplied by.
-/// `at(i)` is the i-th of the row's `kCount` logits in this thread.
-template <int kCount, class At>
-TRENCADIS_DEVICE float weigh_row(RowState& state, float factor, At at) {
-  float largest = state.max;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    largest = fmaxf(largest, at(i));
-  }
-  largest = max_of_quad(largest);
-  // A row that has seen no key yet has no finite maximum: its weights are all 0.
-  const float base = largest == negative_infinity() ? 0.0f : largest;
-  const float rescale = ptx::exp2_approx((state.max - base) * factor);
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    at(i) = ptx::exp2_approx((at(i) - base) * factor);
-    sum += at(i);
-  }
-  state.max = largest;
-  state.sum = state.sum * rescale + sum;
+/// Whether a tile's maximum, of a row and in the units of the logits, asks for a new base.
+TRENCADIS_DEVICE bool outgrows(const RowState& state, float largest, float slack) {
+  return largest > state.base + slack;
+}
+
+/// Takes the base; returns what the row's sums so far were multiplied by and its outputs are to be.
+TRENCADIS_DEVICE float take_base(RowState& state, float base, float factor) {
+  const float rescale =
+      state.base == negative_infinity() ? 0.0f : ptx::exp2_approx((state.base - base) * factor);
+  state.base = base;
+  state.sum *= rescale;
   return rescale;
 }
+
+/// What is added to factor * logit to make it the exponent of a weight. It is rounded once, which
+/// all weights of a row share until its base changes.
+TRENCADIS_DEVICE float offset_of(const RowState& state, float factor) {
+  // A row that has seen no key yet: its logits are all minus infinity.
+  return state.base == negative_infinity() ? 0.0f : -state.base * factor;
+}
+
+/// Offsets up to this are off by 2^-14 at most, less than a weight of 16 bits is. Beyond, the
+/// difference to the base comes first, which is exact where it matters whatever the logits.
+inline constexpr float kLargestOffset = 1024.0f;
 
 }  // namespace trencadis::collective

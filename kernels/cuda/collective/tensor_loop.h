@@ -43,8 +43,7 @@ class TensorLoop {
   /// Attends the block to storage tokens [begin, end). Afterwards the state is this thread's part
   /// of the rows, and the ring of stages is free.
   TRENCADIS_DEVICE void run(int begin, int end) {
-    const Pool pool = Pool::of<Tag>(launch_.params, block_.kv_head);
-    const Source source(launch_.step.kv, pool, block_.block_row, begin, end, launch_.shared);
+    const Source source(launch_, block_, begin, end);
     start(source);
     for (int tile = 0; tile < source.tiles(); ++tile) {
       ptx::wait_copies<Shape::kStages - 2>();  // this tile's
@@ -66,19 +65,25 @@ class TensorLoop {
   float o[kRowTiles][kOutTiles][4];
   RowState state[kThreadRows];
 
+  /// Whether the warp has rows and keys of a tile.
+  TRENCADIS_DEVICE bool has_part() const {
+    return Shape::kTileWarps == Config::kWarps || thread_ < Shape::kTileWarps * 32;
+  }
+
  private:
   TRENCADIS_DEVICE void start(const Source& source) {
     Queries<Config, Shape>::place_rows(block_, launch_.shared);
+    // Once an item: what is not unrolled does not have to be fetched.
+#pragma unroll 1
     for (int tile = 0; tile < Shape::kStages; ++tile) source.publish(tile, source.look_up(tile));
     ptx::sync_cta();
+    Queries<Config, Shape>::copy(launch_.params, block_, launch_.shared);
+#pragma unroll 1
     for (int tile = 0; tile < Shape::kStages - 1; ++tile) source.copy(tile);
-    Queries<Config, Shape>::load(launch_.params, launch_.variant, block_, launch_.negate,
-                                 launch_.shared);
-    const RowEntry* rows = Queries<Config, Shape>::rows(launch_.shared);
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) rows_[r] = rows[thread_row(r)];
-    first_position_ = block_.position(rows[0].qo_pos);
-    last_position_ = block_.position(rows[block_.rows - 1].qo_pos);
+    Queries<Config, Shape>::transform(launch_.variant, block_, launch_.shared);
+    first_position_ = block_.position(Queries<Config, Shape>::row(launch_.shared, 0).qo_pos);
+    last_position_ =
+        block_.position(Queries<Config, Shape>::row(launch_.shared, block_.rows - 1).qo_pos);
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
@@ -95,16 +100,16 @@ class TensorLoop {
   TRENCADIS_DEVICE int kv_warp() const {
     return (thread_ >> 5) / Shape::kQueryWarps;
   }
-  /// First row of the warp.
-  TRENCADIS_DEVICE int warp_row() const {
-    return query_warp() * Shape::kWarpRows;
-  }
   /// First key of the warp in a tile.
   TRENCADIS_DEVICE int warp_key() const {
     return kv_warp() * Shape::kWarpKeys;
   }
 
  public:
+  /// First row of the warp.
+  TRENCADIS_DEVICE int warp_row() const {
+    return query_warp() * Shape::kWarpRows;
+  }
   /// Row of the tile that the thread's r-th row is.
   TRENCADIS_DEVICE int thread_row(int r) const {
     return warp_row() + r / 2 * 16 + r % 2 * 8 + (thread_ & 31) / 4;
@@ -122,41 +127,78 @@ class TensorLoop {
 
   TRENCADIS_DEVICE void attend(const Source& source, int tile) {
     float s[kRowTiles][kKeyTiles][4];
-    score(source.keys(tile), s);
-    finish_logits(source, tile, s);
-    if constexpr (Config::kUseSoftmax) weigh(s);
+    if (has_part()) {
+      score(source.keys(tile), s);
+      finish_logits(source, tile, s);
+      if constexpr (Config::kUseSoftmax) weigh(s);
+    }
     if constexpr (kMasks) clear_unseen_values(source.values(tile), s);
-    accumulate(source.values(tile), s);
+    if (has_part()) accumulate(source.values(tile), s);
   }
 
+  /// Of the products of one step: of the warp's row tiles, and of two column tiles.
+  struct RowOperand {
+    unsigned tile[kRowTiles][4];
+  };
+  struct ColumnOperand {
+    unsigned r[4];
+  };
+
+  /// Operands are loaded one pair of key tiles ahead of the products that take them.
   TRENCADIS_DEVICE void score(ptx::SharedAddress keys, float (&s)[kRowTiles][kKeyTiles][4]) const {
     using Queries = typename Shape::QueryTile;
     using Keys = typename Shape::KeyTile;
+    constexpr int kSteps = Shape::kDimQk / 16;
+    constexpr int kPairs = kKeyTiles / 2;
     const ptx::SharedAddress query_walk = tile::walk_rows<Queries>(
         ptx::shared_place(launch_.shared) + Shape::kQuery, warp_row(), thread_ & 31);
     const ptx::SharedAddress key_walk = tile::walk_keys<Keys>(keys, warp_key(), thread_ & 31);
+    RowOperand rows, next_rows;
+    ColumnOperand pair, next_pair;
+    const auto load_rows = [&](int step) {
+#pragma unroll
+      for (int i = 0; i < kRowTiles; ++i)
+        tile::load_rows<Queries>(next_rows.tile[i], query_walk, 16 * i, step);
+    };
+    const auto load_keys = [&](int p, int step) {
+      tile::load_keys<Keys>(next_pair.r, key_walk, 16 * p, step);
+    };
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
       for (int j = 0; j < kKeyTiles; ++j)
 #pragma unroll
         for (int c = 0; c < 4; ++c) s[i][j][c] = 0.0f;
+    load_rows(0);
+    load_keys(0, 0);
 #pragma unroll
-    for (int step = 0; step < Shape::kDimQk / 16; ++step) {
-      unsigned a[kRowTiles][4];
+    for (int step = 0; step < kSteps; ++step) {
+      rows = next_rows;
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) tile::load_rows<Queries>(a[i], query_walk, 16 * i, step);
-#pragma unroll
-      for (int j = 0; j < kKeyTiles; j += 2) {
-        unsigned b[4];
-        tile::load_keys<Keys>(b, key_walk, 8 * j, step);
+      for (int p = 0; p < kPairs; ++p) {
+        pair = next_pair;
+        if (p + 1 < kPairs) {
+          load_keys(p + 1, step);
+        } else if (step + 1 < kSteps) {
+          load_rows(step + 1);
+          load_keys(0, step + 1);
+        }
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
-          ptx::mma_16x8x16<Tag>(s[i][j], a[i], b[0], b[1]);
-          ptx::mma_16x8x16<Tag>(s[i][j + 1], a[i], b[2], b[3]);
+          ptx::mma_16x8x16<Tag>(s[i][2 * p], rows.tile[i], pair.r[0], pair.r[1]);
+          ptx::mma_16x8x16<Tag>(s[i][2 * p + 1], rows.tile[i], pair.r[2], pair.r[3]);
         }
       }
     }
+  }
+
+  TRENCADIS_DEVICE static void negate(float (&s)[kRowTiles][kKeyTiles][4]) {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+      for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) s[i][j][c] = -s[i][j][c];
   }
 
   /// What one unit of s is worth as an exponent of 2.
@@ -176,11 +218,17 @@ class TensorLoop {
          !launch_.bounds.hide_none(first_position_, last_position_, source.position(tile, 0),
                                    source.position(tile, tokens - 1)));
     const bool hides = kMasks || bounded || tokens < Shape::kTokens;
+    if (!kScaled && launch_.negate) negate(s);
     if (!kScaled && !hides) return;
+    const float scale = launch_.negate ? -launch_.scale : launch_.scale;
+    // Read again for each tile that asks: most do not, and registers are dearer.
+    RowEntry rows[kThreadRows];
     Visible visible[kThreadRows];
 #pragma unroll
-    for (int r = 0; r < kThreadRows; ++r)
-      visible[r] = launch_.bounds.visible(block_.position(rows_[r].qo_pos));
+    for (int r = 0; r < kThreadRows; ++r) {
+      rows[r] = Queries<Config, Shape>::row(launch_.shared, thread_row(r));
+      visible[r] = launch_.bounds.visible(block_.position(rows[r].qo_pos));
+    }
     constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
 #pragma unroll
     for (int j = 0; j < kKeyTiles; ++j) {
@@ -191,15 +239,15 @@ class TensorLoop {
 #pragma unroll
         for (int r = 0; r < kThreadRows; ++r) {
           float& logit = s[r / 2][j][r % 2 * 2 + c];
-          if constexpr (kScaled) logit *= launch_.scale;
+          if constexpr (kScaled) logit *= scale;
           if constexpr (kTransforms)
             logit = Functor::logits_transform(launch_.variant, logit,
-                                              block_.logit_coord(rows_[r], position));
+                                              block_.logit_coord(rows[r], position));
           if (!hides) continue;
           bool keep = token < tokens && visible[r].holds(position);
           if constexpr (kMasks)
             keep = keep &&
-                   Functor::logits_mask(launch_.variant, block_.logit_coord(rows_[r], position));
+                   Functor::logits_mask(launch_.variant, block_.logit_coord(rows[r], position));
           logit = keep ? logit : kHidden;
         }
       }
@@ -207,10 +255,54 @@ class TensorLoop {
   }
 
   TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4]) {
+    const auto at = [&](int r, int i) -> float& { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; };
+    float largest[kThreadRows];
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) largest[r] = at(r, 0);
+#pragma unroll
+    for (int i = 1; i < 2 * kKeyTiles; ++i)
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r) largest[r] = fmaxf(largest[r], at(r, i));
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) largest[r] = max_of_quad(largest[r]);
+    raise_bases(largest);
+    float offset[kThreadRows];
+    bool large = false;
 #pragma unroll
     for (int r = 0; r < kThreadRows; ++r) {
-      const float rescale = weigh_row<2 * kKeyTiles>(
-          state[r], factor(), [&](int i) -> float& { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; });
+      offset[r] = offset_of(state[r], factor());
+      large = large || !(fabsf(offset[r]) <= kLargestOffset);
+    }
+    if (ptx::any_in_warp(large)) {
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r) {
+        if (fabsf(offset[r]) <= kLargestOffset) continue;
+#pragma unroll
+        for (int i = 0; i < 2 * kKeyTiles; ++i) at(r, i) -= state[r].base;
+        offset[r] = 0.0f;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * kKeyTiles; ++i) {
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r) {
+        at(r, i) = ptx::exp2_approx(fmaf(at(r, i), factor(), offset[r]));
+        state[r].sum += at(r, i);
+      }
+    }
+  }
+
+  TRENCADIS_DEVICE void raise_bases(const float (&largest)[kThreadRows]) {
+    const float slack = kSlack / factor();
+    bool outgrown = false;
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r)
+      outgrown = outgrown || outgrows(state[r], largest[r], slack);
+    if (!ptx::any_in_warp(outgrown)) return;
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) {
+      if (!outgrows(state[r], largest[r], slack)) continue;  // its bits are its own
+      const float rescale = take_base(state[r], largest[r], factor());
 #pragma unroll
       for (int j = 0; j < kOutTiles; ++j) {
         o[r / 2][j][r % 2 * 2] *= rescale;
@@ -222,28 +314,35 @@ class TensorLoop {
   TRENCADIS_DEVICE void accumulate(ptx::SharedAddress values,
                                    const float (&s)[kRowTiles][kKeyTiles][4]) {
     using Values = typename Shape::ValueTile;
+    constexpr int kSteps = Shape::kWarpKeys / 16;
+    constexpr int kParts = kOutTiles / 2;
     const ptx::SharedAddress walk = tile::walk_rows<Values>(values, warp_key(), thread_ & 31);
+    ColumnOperand pair, next_pair;
+    tile::load_values<Values>(next_pair.r, walk, 0, 0);
 #pragma unroll
-    for (int step = 0; step < Shape::kWarpKeys / 16; ++step) {
-      unsigned a[kRowTiles][4];
+    for (int step = 0; step < kSteps; ++step) {
+      RowOperand weights;
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i) {
         // The accumulators of two products side by side are the row operand of the next.
         const auto& left = s[i][2 * step];
         const auto& right = s[i][2 * step + 1];
-        a[i][0] = ptx::pack<Tag>(left[0], left[1]);
-        a[i][1] = ptx::pack<Tag>(left[2], left[3]);
-        a[i][2] = ptx::pack<Tag>(right[0], right[1]);
-        a[i][3] = ptx::pack<Tag>(right[2], right[3]);
+        weights.tile[i][0] = ptx::pack<Tag>(left[0], left[1]);
+        weights.tile[i][1] = ptx::pack<Tag>(left[2], left[3]);
+        weights.tile[i][2] = ptx::pack<Tag>(right[0], right[1]);
+        weights.tile[i][3] = ptx::pack<Tag>(right[2], right[3]);
       }
 #pragma unroll
-      for (int part = 0; part < kOutTiles / 2; ++part) {
-        unsigned b[4];
-        tile::load_values<Values>(b, walk, 16 * step, part);
+      for (int part = 0; part < kParts; ++part) {
+        pair = next_pair;
+        if (part + 1 < kParts)
+          tile::load_values<Values>(next_pair.r, walk, 16 * step, part + 1);
+        else if (step + 1 < kSteps)
+          tile::load_values<Values>(next_pair.r, walk, 16 * (step + 1), 0);
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
-          ptx::mma_16x8x16<Tag>(o[i][2 * part], a[i], b[0], b[1]);
-          ptx::mma_16x8x16<Tag>(o[i][2 * part + 1], a[i], b[2], b[3]);
+          ptx::mma_16x8x16<Tag>(o[i][2 * part], weights.tile[i], pair.r[0], pair.r[1]);
+          ptx::mma_16x8x16<Tag>(o[i][2 * part + 1], weights.tile[i], pair.r[2], pair.r[3]);
         }
       }
     }
@@ -259,6 +358,7 @@ class TensorLoop {
     ptx::sync_cta();
 #pragma unroll
     for (int j = 0; j < kKeyTiles; ++j) {
+      if (!has_part()) break;
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         bool any = false;
@@ -280,7 +380,6 @@ class TensorLoop {
   const Launch<Config>& launch_;
   const Block& block_;
   const int thread_;
-  RowEntry rows_[kThreadRows];
   int first_position_ = 0;  // of the block's first and last row, on the axis of the keys
   int last_position_ = 0;
 };

@@ -28,9 +28,8 @@ struct VectorShape {
   static_assert(Tile::kRows == 1);
   static constexpr int kTokens = Tile::kTokens;
   static constexpr int kThreads = Config::kWarps * 32;
-  static constexpr int kStages = Config::kStages;
+  static constexpr int kStages = Tile::kStages;
   static_assert(kThreads % kTokens == 0 && kTokens % 32 == 0, "threads share a key evenly");
-  static_assert(kStages >= 2, "a tile is read while another is on its way");
 
   static constexpr int kElementBytes = Element<typename Config::Element>::kBytes;
   static constexpr int kDimQk = round_up(Config::kHeadDimQk, 16);
@@ -47,7 +46,7 @@ struct VectorShape {
 
   // Shared memory, in bytes from its start.
   static constexpr int kTables = kStages + 1;
-  static constexpr int kTokenTable = 0;
+  static constexpr int kTokenTable = kHeadBytes;
   static constexpr int kPositionTable = kTokenTable + kTables * kTokens * int(sizeof(TokenEntry));
   static constexpr int kQuery = kPositionTable + kTables * kTokens * int(sizeof(int));
   static constexpr int kLogits = kQuery + 2 * kDimQk * int(sizeof(float));  // [shares][tokens]
@@ -79,8 +78,7 @@ class VectorLoop {
 
   /// Attends the row to storage tokens [begin, end) and writes it.
   TRENCADIS_DEVICE void run(int begin, int end, const Destination& to) {
-    const Pool pool = Pool::of<Tag>(launch_.params, block_.kv_head);
-    const Source source(launch_.step.kv, pool, block_.block_row, begin, end, launch_.shared);
+    const Source source(launch_, block_, begin, end);
     for (int tile = 0; tile < Shape::kStages; ++tile) source.publish(tile, source.look_up(tile));
     ptx::sync_cta();
     for (int tile = 0; tile < Shape::kStages - 1; ++tile) source.copy(tile);
@@ -141,14 +139,19 @@ class VectorLoop {
     const int token = thread_ % Shape::kTokens;
     const int share = thread_ / Shape::kTokens;
     const float* query = floats(Shape::kQuery);
-    float sum = 0.0f;
+    float sums[Chunk::kElements] = {};
 #pragma unroll 4
     for (int c = share; c < Shape::KeyTile::kChunks; c += Shape::kKeyShares) {
       const Chunk key(ptx::load_shared_16(keys + Shape::KeyTile::offset(token, c)));
 #pragma unroll
-      for (int i = 0; i < Chunk::kElements; ++i) sum += query[c * Chunk::kElements + i] * key.x[i];
+      for (int i = 0; i < Chunk::kElements; ++i)
+        sums[i] += query[c * Chunk::kElements + i] * key.x[i];
     }
-    floats(Shape::kLogits)[thread_] = sum;
+#pragma unroll
+    for (int n = Chunk::kElements / 2; n > 0; n /= 2)
+#pragma unroll
+      for (int i = 0; i < n; ++i) sums[i] += sums[i + n];
+    floats(Shape::kLogits)[thread_] = sums[0];
   }
 
   /// Logits become weights; returns what the output so far is to be multiplied by. Every warp finds
@@ -188,7 +191,7 @@ class VectorLoop {
   }
 
   TRENCADIS_DEVICE float weigh_lanes(float (&s)[Shape::kLaneKeys]) {
-    float largest = state_.max;
+    float largest = state_.base;
 #pragma unroll
     for (int k = 0; k < Shape::kLaneKeys; ++k) {
       largest = fmaxf(largest, s[k]);
@@ -197,7 +200,7 @@ class VectorLoop {
     for (int lanes = 16; lanes > 0; lanes /= 2)
       largest = fmaxf(largest, ptx::shuffle_xor(largest, lanes));
     const float base = largest == negative_infinity() ? 0.0f : largest;
-    const float rescale = ptx::exp2_approx((state_.max - base) * kLog2E);
+    const float rescale = ptx::exp2_approx((state_.base - base) * kLog2E);
     float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < Shape::kLaneKeys; ++k) {
@@ -206,7 +209,7 @@ class VectorLoop {
     }
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) sum += ptx::shuffle_xor(sum, lanes);
-    state_.max = largest;
+    state_.base = largest;
     state_.sum = state_.sum * rescale + sum;
     return rescale;
   }
@@ -248,24 +251,24 @@ class VectorLoop {
     }
     ptx::sync_cta();
     RowTotal total{0.0f, 1.0f};
-    if constexpr (Config::kUseSoftmax) total = {state_.max, state_.sum};
+    if constexpr (Config::kUseSoftmax) total = {state_.base, state_.sum};
+    const FinalRow<Config> final(launch_.params, launch_.variant);
     const float normaliser = !Config::kUseSoftmax ? 1.0f
-                             : to.is_final()
-                                 ? FinalRow<Config>::normaliser(launch_.params, row_, total)
-                                 : total.inverse();
+                             : to.is_final()      ? final.normaliser(row_, total)
+                                                  : total.inverse();
     for (int d = thread_; d < Config::kHeadDimVo; d += Shape::kThreads) {
-      float value = 0.0f;
+      float value[1] = {0.0f};
 #pragma unroll 4
-      for (int s = 0; s < Shape::kValueShares; ++s) value += output[s * Shape::kDimVo + d];
-      value *= normaliser;
+      for (int s = 0; s < Shape::kValueShares; ++s) value[0] += output[s * Shape::kDimVo + d];
+      value[0] *= normaliser;
       if (to.is_final())
-        FinalRow<Config>::store(launch_.params, launch_.variant, block_, row_, d, value);
+        final.store(block_, row_, d, value);
       else
-        launch_.params.partial_o[to.row(0) * Config::kHeadDimVo + d] = value;
+        launch_.params.partial_o[to.row(0) * Config::kHeadDimVo + d] = value[0];
     }
     if (thread_ == 0) {
       if (to.is_final())
-        FinalRow<Config>::store_lse(launch_.params, block_, row_, total);
+        final.store_lse(block_, row_, total);
       else
         launch_.params.partial_lse[to.row(0)] = Config::kUseSoftmax ? total.lse() : 0.0f;
     }

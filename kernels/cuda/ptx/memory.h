@@ -56,6 +56,31 @@ TRENCADIS_DEVICE Bytes16 load_global_16_written(const void* global) {
   return result;
 }
 
+/// Two neighbours, at a multiple of 8 bytes.
+TRENCADIS_DEVICE void store_global_8(float* global, float left, float right) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(global)),
+               "f"(left), "f"(right)
+               : "memory");
+}
+
+/// For data that another CTA of this launch has written: past L1, which does not see that.
+TRENCADIS_DEVICE Bytes16 load_written_16(const void* global) {
+  Bytes16 result;
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(result.w[0]), "=r"(result.w[1]), "=r"(result.w[2]), "=r"(result.w[3])
+               : "l"(__cvta_generic_to_global(global))
+               : "memory");
+  return result;
+}
+TRENCADIS_DEVICE float load_written(const float* global) {
+  float result;
+  asm volatile("ld.global.cg.f32 %0, [%1];"
+               : "=f"(result)
+               : "l"(__cvta_generic_to_global(global))
+               : "memory");
+  return result;
+}
+
 TRENCADIS_DEVICE void store_global_16(void* global, const Bytes16& value) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),
                "r"(value.w[0]), "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
@@ -70,14 +95,45 @@ TRENCADIS_DEVICE Bytes16 load_shared_16(SharedAddress shared) {
                : "memory");
   return result;
 }
-TRENCADIS_DEVICE Bytes16 load_shared_16(const void* shared) {
-  return load_shared_16(shared_place(shared));
-}
-
 TRENCADIS_DEVICE void store_shared_16(SharedAddress shared, const Bytes16& value) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared.bits), "r"(value.w[0]),
                "r"(value.w[1]), "r"(value.w[2]), "r"(value.w[3])
                : "memory");
+}
+
+/// A T of 4, 8 or 16 bytes, aligned to its size.
+template <class T>
+TRENCADIS_DEVICE T load_shared(SharedAddress shared) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+  if constexpr (sizeof(T) == 4) {
+    unsigned word;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(shared.bits) : "memory");
+    return __builtin_bit_cast(T, word);
+  } else if constexpr (sizeof(T) == 8) {
+    unsigned long long words;
+    asm volatile("ld.shared.b64 %0, [%1];" : "=l"(words) : "r"(shared.bits) : "memory");
+    return __builtin_bit_cast(T, words);
+  } else {
+    return __builtin_bit_cast(T, load_shared_16(shared));
+  }
+}
+template <class T>
+TRENCADIS_DEVICE void store_shared(SharedAddress shared, const T& value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+  if constexpr (sizeof(T) == 4)
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared.bits),
+                 "r"(__builtin_bit_cast(unsigned, value))
+                 : "memory");
+  else if constexpr (sizeof(T) == 8)
+    asm volatile("st.shared.b64 [%0], %1;" ::"r"(shared.bits),
+                 "l"(__builtin_bit_cast(unsigned long long, value))
+                 : "memory");
+  else
+    store_shared_16(shared, __builtin_bit_cast(Bytes16, value));
+}
+
+TRENCADIS_DEVICE Bytes16 load_shared_16(const void* shared) {
+  return load_shared_16(shared_place(shared));
 }
 
 TRENCADIS_DEVICE void store_shared_16(void* shared, const Bytes16& value) {

@@ -30,10 +30,4 @@ TRENCADIS_DEVICE int atomic_add(int* address, int value) {
   return atomicAdd(address, value);
 }
 
-TRENCADIS_DEVICE int load_acquire(const int* address) {
-  int result;
-  asm volatile("ld.acquire.gpu.b32 %0, [%1];" : "=r"(result) : "l"(address) : "memory");
-  return result;
-}
-
 }  // namespace trencadis::ptx

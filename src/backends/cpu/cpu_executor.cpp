@@ -66,15 +66,17 @@ void CpuExecutor::run(const contract::PlanView& plan, const contract::AttentionP
   std::atomic<int> next_merge{0};
   const std::span<const WorkUnit> units = units_.units();
   const int num_merges = plan.header->num_merges;
+  const int num_final = num_merges + plan.header->num_empty_row_blocks;
   pool_.run([&](int thread) {
     Scratch& scratch = *scratch_[static_cast<std::size_t>(thread)];
     for (std::size_t u = next_unit.fetch_add(1); u < units.size(); u = next_unit.fetch_add(1))
       run_unit(launch, plan, units[u], scratch);
-    if (num_merges == 0) return;
-    pool_.barrier();  // every partial state is written
-    for (int i = next_merge.fetch_add(1); i < num_merges; i = next_merge.fetch_add(1)) {
-      const contract::MergeGroup& group = plan.merges()[i];
-      merge_group(launch, plan.row_blocks()[group.row_block], group, scratch);
+    if (num_merges > 0) pool_.barrier();  // every partial state is written
+    for (int i = next_merge.fetch_add(1); i < num_final; i = next_merge.fetch_add(1)) {
+      if (i < num_merges)
+        merge_group(launch, plan, plan.merges()[i], scratch);
+      else
+        write_empty(launch, plan, plan.num_work_row_blocks() + i - num_merges, scratch);
     }
   });
 }

@@ -1,8 +1,10 @@
 #include "backends/cuda/compiled_kernel.h"
 
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
+#include "codegen/cuda_architecture.h"
 #include "codegen/cuda_source.h"
 #include "jit/artifact_cache.h"
 
@@ -16,6 +18,13 @@ DeviceModule load(const AttentionSpec& spec, const KernelPolicy& policy,
   return DeviceModule(context, *code.artifact, source.name);
 }
 
+/// Only code for sm_90 and later waits for the launch before it; what a device could do does not
+/// count where it runs older code.
+bool may_overlap(std::string_view architecture) {
+  const codegen::CudaArchitecture* found = codegen::find_cuda_architecture(architecture);
+  return found != nullptr && found->major >= 9;
+}
+
 }  // namespace
 
 CompiledKernel::CompiledKernel(const AttentionSpec& spec, const KernelPolicy& policy,
@@ -24,9 +33,8 @@ CompiledKernel::CompiledKernel(const AttentionSpec& spec, const KernelPolicy& po
       module_(load(spec, policy, context_)),
       services_(prepare_services(spec, context_, policy.config.architecture)),
       attention_(module_.function(codegen::kAttentionSymbol)),
-      merge_(module_.function(codegen::kMergeSymbol)),
       threads_(static_cast<unsigned>(policy.config.warps) * 32),
-      overlaps_(context_->attribute(DeviceAttribute::compute_capability_major) >= 9) {
+      overlaps_(may_overlap(policy.config.architecture)) {
   const int bytes = module_.constant(codegen::kSharedBytesSymbol);
   const int most = context_->attribute(DeviceAttribute::max_shared_memory_per_block_optin);
   if (bytes > most)

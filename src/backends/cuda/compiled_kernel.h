@@ -19,10 +19,9 @@ class CompiledKernel {
 
   const ContextPointer& context() const noexcept { return context_; }
   Function attention() const noexcept { return attention_; }
-  Function merge() const noexcept { return merge_; }
   unsigned threads() const noexcept { return threads_; }            // of a CTA
   unsigned shared_bytes() const noexcept { return shared_bytes_; }  // dynamic, of attention()
-  /// Whether a launch may begin while the one before it ends: from sm_90 on.
+  /// Whether a launch may begin while the one before it ends: code for sm_90 and later.
   bool overlaps() const noexcept { return overlaps_; }
 
  private:
@@ -30,7 +29,6 @@ class CompiledKernel {
   DeviceModule module_;
   PreparedServices services_;
   Function attention_;
-  Function merge_;
   unsigned threads_;
   unsigned shared_bytes_;
   bool overlaps_;

@@ -51,8 +51,18 @@ void CudaExecutor::submit(const contract::PlanView& plan, const contract::Attent
   std::byte* const slot = ring_.acquire(bytes);
   planner::write_image(plan, step, slot);
   const auto device = reinterpret_cast<DevicePointer>(workspace);
-  ring_.submit(device, bytes, stream_of(stream));
+  try {
+    ring_.submit(device, bytes, stream_of(stream));
+  } catch (const Error& error) {
+    if (device != plan_) throw;
+    plan_intact_ = false;
+    base::fail(error.kind(),
+               "{}; the plan on the device may be half written, so run() is refused until the next "
+               "plan(), and no graph may be replayed",
+               error.what());
+  }
   plan_ = device;
+  plan_intact_ = true;
   if (plan_ != grown_.get()) return;
   memory_ = std::move(grown_);
   grown_ = DeviceBuffer();  // the driver waits for the runs that still use it
@@ -60,8 +70,13 @@ void CudaExecutor::submit(const contract::PlanView& plan, const contract::Attent
 
 void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::AttentionParams& params,
                        void* stream) {
+  if (!plan_intact_)
+    base::fail(ErrorKind::device,
+               "run() was called after a plan() that failed while it was copied to the device: "
+               "plan() has to succeed first");
   const ContextGuard guard(*kernel_.context());
-  base::check(graph_safe_ || !is_capturing(stream_of(stream)),
+  const bool capturing = is_capturing(stream_of(stream));
+  base::check(graph_safe_ || !capturing,
               "run() was called while its stream is being captured, but limits.max_qo_tokens is 0: "
               "a graph needs limits, which fix its grids and addresses");
   contract::AttentionParams arguments = params;
@@ -72,24 +87,18 @@ void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::Atten
   // Nor do their extents, which would make the arguments of a step its own.
   arguments.batch = arguments.kv.rows = 0;
   void* pointers[] = {&arguments, &plan_};
-  launch(kernel_.attention(), static_cast<unsigned>(limits_.num_ctas), kernel_.threads(),
-         kernel_.shared_bytes(), false, pointers, stream_of(stream));
-  launch(kernel_.merge(), static_cast<unsigned>(limits_.num_ctas), kernel_.threads(), 0,
-         kernel_.overlaps(), pointers, stream_of(stream));
-}
-
-void CudaExecutor::launch(Function function, unsigned ctas, unsigned threads, unsigned shared_bytes,
-                          bool overlaps, void** arguments, Stream stream) const {
   LaunchAttribute overlap{.id = LaunchAttributeId::programmatic_stream_serialization};
   overlap.value.flag = 1;
   LaunchConfig config;
-  config.grid_x = ctas;
-  config.block_x = threads;
-  config.dynamic_shared_bytes = shared_bytes;
-  config.stream = stream;
+  config.grid_x = static_cast<unsigned>(limits_.num_ctas);
+  config.block_x = kernel_.threads();
+  config.dynamic_shared_bytes = kernel_.shared_bytes();
+  config.stream = stream_of(stream);
+  // In a graph the overlap is free; a launch by itself takes the host longer with it.
+  const bool overlaps = capturing && kernel_.overlaps();
   config.attributes = overlaps ? &overlap : nullptr;
   config.num_attributes = overlaps ? 1 : 0;
-  driver().launch_kernel(&config, function, arguments, nullptr);
+  driver().launch_kernel(&config, kernel_.attention(), pointers, nullptr);
 }
 
 }  // namespace trencadis::cuda

@@ -27,17 +27,17 @@ class CudaExecutor final : public engine::Executor {
   std::byte* reserve(std::int64_t bytes) override;
   void submit(const contract::PlanView& plan, const contract::AttentionParams& params,
               std::byte* workspace, void* stream) override;
-  /// Two launches: the queues, then the contraction, which begins to start while the former ends
-  /// where the device can. Throws Error(invalid_argument) where the stream is being captured and no
-  /// limits are set.
+  /// One launch, which in a graph begins to start while the kernel before it ends where the device
+  /// can. Throws
+  /// Error(invalid_argument) where the stream is being captured and no limits are set;
+  /// Error(device) where a submit() failed that may have spoilt the plan in force, until one
+  /// succeeds.
   void run(const contract::PlanView& plan, const contract::AttentionParams& params,
            void* stream) override;
 
  private:
   const Driver& driver() const { return kernel_.context()->driver(); }
   bool is_capturing(Stream stream) const;
-  void launch(Function function, unsigned ctas, unsigned threads, unsigned shared_bytes,
-              bool overlaps, void** arguments, Stream stream) const;
 
   CompiledKernel kernel_;
   DeviceLimits limits_;
@@ -46,6 +46,7 @@ class CudaExecutor final : public engine::Executor {
   DeviceBuffer memory_;     // of the plan in force
   DeviceBuffer grown_;      // where that is too small for the plan to come
   DevicePointer plan_ = 0;  // of the plan that was submitted last
+  bool plan_intact_ = true;
 };
 
 }  // namespace trencadis::cuda

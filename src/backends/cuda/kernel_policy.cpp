@@ -17,30 +17,46 @@
 namespace trencadis::cuda {
 namespace {
 
-constexpr int kStages = 2;  // as planner::tile_bytes counts them
+constexpr int kMinStages = 2;  // as planner::tile_bytes counts them
+constexpr int kMaxStages = 4;
 /// What tables, and rows that hooks take apart, leave to the tiles at most; where they or the
 /// padding of rows take more, tiles get less in steps.
 constexpr std::int64_t kBesideTiles = 10 * 1024;
 constexpr std::int64_t kStep = 1024;
 constexpr std::int64_t kReserved = 1024;  // by the driver, in every CTA
-/// Rows of the largest query tile. 128 rows by 64 tokens of 128 elements spill at four warps
-/// (76 bytes a thread for sm_90a), 64 rows do not.
-constexpr int kMaxQueryTile = 64;
+constexpr int kMaxWarps = 8;
+
+/// Whose CTA is how large, and how many of them a multiprocessor holds.
+struct Occupancy {
+  int warps;
+  int ctas;
+};
+
+int longest_row(const AttentionSpec& spec) {
+  return std::max(spec.head_dim_qk, spec.vo());
+}
+
+/// A warp holds the logits and outputs of its rows in registers. Of 128 elements it holds 32 rows,
+/// so that a key read from shared memory serves two matrix products; longer rows leave room for 16,
+/// and the CTA gets more warps.
+constexpr int kMaxRowOfTwoTiles = 128;
 
 /// Logits and outputs of a tile lie in registers: long rows of outputs leave room for fewer logits.
 int max_kv_tile(const AttentionSpec& spec) {
-  return std::max(spec.head_dim_qk, spec.vo()) > 128 ? 32 : 64;
+  return longest_row(spec) <= 256 ? 64 : 32;
 }
 
-/// Whether a CTA of so many warps can share out every tile (collective/shape.h).
-bool shares_out(const planner::TilePolicy& tiles, int warps) {
-  return std::all_of(tiles.classes.begin(), tiles.classes.begin() + tiles.count,
-                     [&](const contract::TileClass& tile) {
-                       if (tile.kv_tokens > warps * 32) return false;
-                       if (tile.q_rows == 1) return warps * 32 % tile.kv_tokens == 0;
-                       const int query_warps = std::min(warps, tile.q_rows / 16);
-                       return tile.kv_tokens >= 16 * (warps / query_warps);
-                     });
+/// What hooks keep beside the logits that they see costs the rows their registers.
+bool sees_logits(const Variant& variant) {
+  return variant.functor != "Chain<>" && variant.functor != "Chain<Rope>";
+}
+
+int max_query_tile(const AttentionSpec& spec, int warps) {
+  // Tensor cores do not multiply float32: its rows go one by one.
+  if (spec.dtype_kv == DType::f32) return 1;
+  const int rows = longest_row(spec);
+  const bool two_tiles = rows <= 64 || (rows <= kMaxRowOfTwoTiles && !sees_logits(spec.variant));
+  return std::min(128, warps * (two_tiles ? 32 : 16));
 }
 
 bool small_tiles(const std::vector<contract::TileClass>& classes) {
@@ -48,35 +64,60 @@ bool small_tiles(const std::vector<contract::TileClass>& classes) {
                      [](const contract::TileClass& tile) { return tile.kv_tokens < 64; });
 }
 
-/// The most warps that can share out every tile; 0: none can.
-int most_warps(const planner::TilePolicy& tiles) {
-  int warps = 4;
-  while (warps > 0 && !shares_out(tiles, warps)) warps /= 2;
-  return warps;
+/// As many tiles in flight as the room that the largest class needs has for each.
+void add_stages(const AttentionSpec& spec, codegen::CudaKernelConfig& config, std::int64_t room) {
+  for (int& stages : config.stages) {
+    while (stages < kMaxStages) {
+      ++stages;
+      if (shared_bytes(spec, config) <= room) continue;
+      --stages;
+      break;
+    }
+  }
 }
 
 /// The largest tiles of which a multiprocessor holds `ctas` CTAs.
 std::optional<KernelPolicy> fitting_policy(const AttentionSpec& spec,
                                            const codegen::CudaArchitecture& architecture,
-                                           int ctas) {
+                                           Occupancy occupancy) {
   KernelPolicy policy;
-  policy.config = {
-      .architecture = std::string(architecture.name), .stages = kStages, .ctas_per_sm = ctas};
+  codegen::CudaKernelConfig& config = policy.config;
+  config.architecture = std::string(architecture.name);
+  config.warps = occupancy.warps;
+  config.ctas_per_sm = occupancy.ctas;
   DeviceLimits& limits = policy.tiles;
   limits.name = architecture.name;
-  // Tensor cores do not multiply float32: its rows go one by one.
-  limits.max_query_tile = spec.dtype_kv == DType::f32 ? 1 : kMaxQueryTile;
+  // Few classes: each is a loop of its own in the kernel, and compiled.
+  limits.query_tiles = 1 | 16 | 64 | 128;
+  limits.max_query_tile = max_query_tile(spec, occupancy.warps);
+  if (limits.max_query_tile > 1) limits.query_tiles &= ~1;
   limits.max_kv_tile = max_kv_tile(spec);
-  const std::int64_t room = (architecture.max_cta_shared_memory + kReserved) / ctas - kReserved;
-  const std::int64_t smallest = planner::tile_bytes(spec, {1, 32});
-  limits.tile_memory = architecture.max_cta_shared_memory / ctas - kBesideTiles;
+  const std::int64_t room =
+      (architecture.max_cta_shared_memory + kReserved) / occupancy.ctas - kReserved;
+  const std::int64_t smallest = planner::tile_bytes(spec, {limits.max_query_tile > 1 ? 16 : 1, 32});
+  limits.tile_memory = architecture.max_cta_shared_memory / occupancy.ctas - kBesideTiles;
   for (; limits.tile_memory >= smallest; limits.tile_memory -= kStep) {
     const planner::TilePolicy tiles = planner::choose_tiles(spec, limits);
-    policy.config.classes = {tiles.classes.begin(), tiles.classes.begin() + tiles.count};
-    policy.config.warps = most_warps(tiles);
-    if (policy.config.warps > 0 && shared_bytes(spec, policy.config) <= room) return policy;
+    config.classes = {tiles.classes.begin(), tiles.classes.begin() + tiles.count};
+    config.stages.assign(config.classes.size(), kMinStages);
+    if (shared_bytes(spec, config) > room) continue;
+    add_stages(spec, config, room);
+    return policy;
   }
   return std::nullopt;
+}
+
+/// Two CTAs hide each other's latencies, unless the tiles would become small for it.
+std::optional<KernelPolicy> best_policy(const AttentionSpec& spec,
+                                        const codegen::CudaArchitecture& architecture) {
+  constexpr int kWarps = 4;
+  if (longest_row(spec) > kMaxRowOfTwoTiles && spec.dtype_kv != DType::f32) {
+    if (auto policy = fitting_policy(spec, architecture, {kMaxWarps, 1}))
+      if (policy->config.classes.back().q_rows == 128) return policy;
+  }
+  std::optional<KernelPolicy> policy = fitting_policy(spec, architecture, {kWarps, 2});
+  if (policy && !small_tiles(policy->config.classes)) return policy;
+  return fitting_policy(spec, architecture, {kWarps, 1});
 }
 
 }  // namespace
@@ -108,10 +149,7 @@ KernelPolicy kernel_policy(const AttentionSpec& spec,
     base::fail(ErrorKind::not_supported,
                "dtype_kv is bfloat16, which the tensor cores of {} do not have: it needs sm_80",
                architecture.name);
-  // Two CTAs hide each other's latencies, unless the tiles would become small for it.
-  std::optional<KernelPolicy> policy = fitting_policy(spec, architecture, 2);
-  if (!policy || small_tiles(policy->config.classes))
-    policy = fitting_policy(spec, architecture, 1);
+  std::optional<KernelPolicy> policy = best_policy(spec, architecture);
   if (!policy)
     base::fail(ErrorKind::not_supported,
                "head dims {} and {} need {} bytes for the smallest tiles, and tables beside them; "

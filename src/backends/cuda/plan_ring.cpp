@@ -1,8 +1,22 @@
 #include "backends/cuda/plan_ring.h"
 
+#include <trencadis/error.h>
+
+#include <utility>
+
 #include "base/check.h"
 
 namespace trencadis::cuda {
+
+PlanRing::~PlanRing() {
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    try {
+      slot->copied.wait();
+    } catch (const Error&) {
+      // The driver left first, or the device has failed: no copy is under way.
+    }
+  }
+}
 
 std::byte* PlanRing::acquire(std::size_t bytes) {
   current_ = nullptr;
@@ -30,10 +44,23 @@ void PlanRing::grow(Slot& slot, std::size_t bytes) const {
 void PlanRing::submit(DevicePointer device, std::size_t bytes, Stream stream) {
   base::ensure(current_ != nullptr && bytes <= current_->memory.bytes(),
                "a plan of {} bytes is submitted from a slot that holds fewer", bytes);
-  context_->driver().memcpy_htod_async(device, current_->memory.data(), bytes, stream);
-  current_->copied.record(stream);
+  const Slot& slot = *std::exchange(current_, nullptr);
+  try {
+    context_->driver().memcpy_htod_async(device, slot.memory.data(), bytes, stream);
+    slot.copied.record(stream);
+  } catch (const Error&) {
+    settle(stream);
+    throw;
+  }
   next_ = (next_ + 1) % slots_.size();
-  current_ = nullptr;
+}
+
+/// After a failure the copy may be under way, and the event tells nothing of it.
+void PlanRing::settle(Stream stream) {
+  if (context_->driver().stream_synchronize.status(stream) == Status::success) return;
+  aside_.push_back(std::move(slots_[next_]));
+  slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(next_));
+  if (next_ == slots_.size()) next_ = 0;
 }
 
 }  // namespace trencadis::cuda

@@ -83,13 +83,13 @@ void Event::wait() const {
   driver().event_synchronize(event_.get());
 }
 
-DeviceModule::DeviceModule(ContextPointer context, std::span<const std::byte> cubin,
+DeviceModule::DeviceModule(ContextPointer context, std::span<const std::byte> code,
                            std::string name)
     : name_(std::move(name)) {
   const Driver& driver = context->driver();
   const ContextGuard guard(*context);
   Module module = nullptr;
-  const Status status = driver.module_load_data.status(&module, cubin.data());
+  const Status status = driver.module_load_data.status(&module, code.data());
   if (status != Status::success) {
     base::fail(ErrorKind::device, "kernel {} cannot be loaded: cuModuleLoadData failed: {}", name_,
                driver.texts().describe(status));

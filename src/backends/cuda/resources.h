@@ -151,9 +151,9 @@ class Event {
 /// Device code, loaded into one context.
 class DeviceModule {
  public:
-  /// `name` is for messages. Throws Error(device) that names the kernel: the cubin was made for
-  /// another architecture, for example.
-  DeviceModule(ContextPointer context, std::span<const std::byte> cubin, std::string name);
+  /// code: a cubin, or PTX that ends in a zero. `name` is for messages. Throws Error(device) that
+  /// names the kernel: the code was made for another architecture, for example.
+  DeviceModule(ContextPointer context, std::span<const std::byte> code, std::string name);
 
   /// Valid as long as the module. Throws Error(device) that names kernel and function.
   Function function(const std::string& function_name) const;

@@ -72,7 +72,9 @@ class Checker {
                                       h.items_offset + 16 * h.num_items) &&
            check_section<MergeGroup>("merges", h.merges_offset, h.num_merges,
                                      h.segments_offset + 16 * h.num_segments) &&
-           expect(h.num_queues == problem_.device.num_ctas, "{} queues", h.num_queues);
+           expect(h.num_queues == problem_.device.num_ctas, "{} queues", h.num_queues) &&
+           expect(h.num_empty_row_blocks >= 0 && h.num_empty_row_blocks <= h.num_row_blocks,
+                  "{} of {} row blocks are empty", h.num_empty_row_blocks, h.num_row_blocks);
   }
 
   std::int32_t num_rows() const {
@@ -137,7 +139,7 @@ class Checker {
       }
       for (std::int32_t i = segment.item_begin; i < segment.item_end; ++i) {
         const WorkItem& item = view_.items()[i];
-        if (!expect(item.row_block >= 0 && item.row_block < header().num_row_blocks,
+        if (!expect(item.row_block >= 0 && item.row_block < view_.num_work_row_blocks(),
                     "item {}: row block {}", i, item.row_block)) {
           return false;
         }
@@ -177,10 +179,16 @@ class Checker {
     return first < 0 ? std::pair{0, 0} : std::pair{first, end};
   }
 
+  /// A row block has items if and only if it sees a key; those that see none come last.
   bool check_cover(std::int32_t block, std::int32_t head) {
+    const auto [begin, end] = visible_of(block);
+    const bool empty = block >= view_.num_work_row_blocks();
+    if (!expect(empty == (begin == end), "row block {} of {} sees [{}, {})", block,
+                view_.num_work_row_blocks(), begin, end))
+      return false;
+    if (empty) return true;  // gather_pieces has seen to it that no item is its own
     auto& pieces = pieces_[{block, head}];
     if (!expect(!pieces.empty(), "row block {} of head {} has no item", block, head)) return false;
-    const auto [begin, end] = visible_of(block);
     std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
       return a.kv_begin != b.kv_begin ? a.kv_begin < b.kv_begin : a.kv_end < b.kv_end;
     });

@@ -2,6 +2,7 @@
 // documentation and not from the header under test.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,12 @@
 namespace {
 
 constexpr int kDevices = 2;
-constexpr std::size_t kDeviceBytes = std::size_t{64} << 20;
+
+/// Of each device.
+std::size_t device_bytes() {
+  const char* chosen = std::getenv("TRENCADIS_FAKE_CUDA_MIB");
+  return static_cast<std::size_t>(chosen == nullptr ? 64 : std::atoll(chosen)) << 20;
+}
 
 constexpr int kSuccess = 0;
 constexpr int kInvalidValue = 1;
@@ -30,6 +37,7 @@ constexpr int kInvalidHandle = 400;
 constexpr int kNotFound = 500;
 constexpr int kNotReady = 600;
 constexpr int kCaptureUnsupported = 900;
+constexpr int kCaptureInvalidated = 901;
 constexpr int kPoison = 0xff;
 
 struct Text {
@@ -52,6 +60,8 @@ constexpr std::array kTexts = {
     Text{719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     Text{900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
          "operation not permitted when stream is capturing"},
+    Text{901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+         "operation failed due to a previous error during capture"},
 };
 
 const Text* find_text(int status) {
@@ -73,6 +83,7 @@ struct Event {
   std::uint64_t issued = 0;
   std::uint64_t done = 0;
   void* stream = nullptr;
+  std::chrono::steady_clock::time_point at;  // which the stream came to the latest record
   bool ready() const { return done == issued; }
 };
 
@@ -359,7 +370,7 @@ FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int) {
 }
 
 FAKE_API int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
-  *bytes = kDeviceBytes;
+  *bytes = device_bytes();
   return planned(__func__);
 }
 
@@ -391,11 +402,12 @@ FAKE_API int cuCtxPopCurrent_v2(FakeContext** context) {
 
 FAKE_API int cuModuleLoadData(Module** module, const char* image) {
   if (const int status = planned_in_context(__func__)) return status;
-  const bool elf = std::memcmp(image,
-                               "\x7f"
-                               "ELF",
-                               4) == 0;
-  *module = new Module{elf ? "ELF" : image, {}};
+  const std::string_view text(image, 4);
+  const bool compiled = text ==
+                            "\x7f"
+                            "ELF" ||
+                        text.starts_with("//");  // PTX as NVRTC writes it
+  *module = new Module{compiled ? "ELF" : image, {}};
   change("module", 1);
   return kSuccess;
 }
@@ -422,6 +434,12 @@ FAKE_API int cuModuleGetGlobal_v2(std::uint64_t* pointer, std::size_t* bytes, Mo
                                   const char* name) {
   if (const int status = planned_in_context(__func__)) return status;
   const std::lock_guard lock(state().mutex);
+  if (const char* plan = std::getenv("TRENCADIS_FAKE_CUDA_GLOBAL")) {
+    const std::string_view global = plan;
+    const std::size_t equals = global.find('=');
+    if (global.substr(0, equals) == name)
+      state().globals.try_emplace(name, std::atoi(plan + equals + 1));
+  }
   const auto found = state().globals.find(name);
   if (found == state().globals.end()) return kNotFound;
   *pointer = reinterpret_cast<std::uint64_t>(&found->second);
@@ -465,7 +483,7 @@ FAKE_API int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes) {
   const std::lock_guard lock(state().mutex);
   if (bytes == 0) return kInvalidValue;
   if (const int status = forbidden_by_capture()) return status;
-  if (used_bytes() + bytes > kDeviceBytes) return kOutOfMemory;
+  if (used_bytes() + bytes > device_bytes()) return kOutOfMemory;
   // Aligned as the driver does.
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, kPoison, bytes);
@@ -493,8 +511,8 @@ FAKE_API int cuMemFree_v2(std::uint64_t pointer) {
 FAKE_API int cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total) {
   if (const int status = planned_in_context(__func__)) return status;
   const std::lock_guard lock(state().mutex);
-  *total = kDeviceBytes;
-  *free_bytes = kDeviceBytes - used_bytes();
+  *total = device_bytes();
+  *free_bytes = device_bytes() - used_bytes();
   return kSuccess;
 }
 
@@ -604,8 +622,10 @@ FAKE_API int cuEventRecord(void* handle, void* stream) {
   const std::shared_ptr<Event> event = find_event(handle);
   if (event == nullptr) return kInvalidHandle;
   const std::uint64_t number = event->issued + 1;
-  const int status =
-      enqueue_uncaptured(stream, {[=] { event->done = std::max(event->done, number); }});
+  const int status = enqueue_uncaptured(stream, {[=] {
+                                          event->done = std::max(event->done, number);
+                                          event->at = std::chrono::steady_clock::now();
+                                        }});
   if (status != kSuccess) return status;
   event->issued = number;
   event->stream = stream;
@@ -627,5 +647,70 @@ FAKE_API int cuEventSynchronize(void* handle) {
   if (event == nullptr) return kInvalidHandle;
   Stream& stream = state().streams[event->stream];
   while (!event->ready()) run_first(stream);
+  return kSuccess;
+}
+
+FAKE_API int cuEventElapsedTime(float* milliseconds, void* start, void* stop) {
+  if (const int status = planned(__func__)) return status;
+  const std::lock_guard lock(state().mutex);
+  const std::shared_ptr<Event> from = find_event(start), to = find_event(stop);
+  if (from == nullptr || to == nullptr) return kInvalidHandle;
+  if (!from->ready() || !to->ready()) return kNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  return kSuccess;
+}
+
+FAKE_API int cuStreamCreate(void** stream, unsigned) {
+  if (const int status = planned_in_context(__func__)) return status;
+  *stream = new char();
+  change("stream", 1);
+  return kSuccess;
+}
+
+FAKE_API int cuStreamDestroy_v2(void* handle) {
+  if (const int status = planned_in_context(__func__)) return status;
+  const std::lock_guard lock(state().mutex);
+  drain(state().streams[handle]);
+  state().streams.erase(handle);
+  delete static_cast<char*>(handle);
+  change("stream", -1);
+  return kSuccess;
+}
+
+FAKE_API int cuStreamBeginCapture_v2(void* stream, int) {
+  if (const int status = planned_in_context(__func__)) return status;
+  fake_cuda_begin_capture(stream);
+  return kSuccess;
+}
+
+FAKE_API int cuStreamEndCapture(void* stream, FakeGraph** graph) {
+  if (const int status = planned_in_context(__func__)) return status;
+  *graph = fake_cuda_end_capture(stream);
+  return *graph == nullptr ? kCaptureInvalidated : kSuccess;
+}
+
+FAKE_API int cuGraphInstantiateWithFlags(FakeGraph** executable, const FakeGraph* graph,
+                                         unsigned long long) {
+  if (const int status = planned_in_context(__func__)) return status;
+  *executable = new FakeGraph(*graph);
+  change("executable graph", 1);
+  return kSuccess;
+}
+
+FAKE_API int cuGraphLaunch(FakeGraph* executable, void* stream) {
+  if (const int status = planned_in_context(__func__)) return status;
+  fake_cuda_replay(executable, stream);
+  return kSuccess;
+}
+
+/// Graphs live as long as the library.
+FAKE_API int cuGraphDestroy(FakeGraph*) {
+  return planned(__func__);
+}
+
+FAKE_API int cuGraphExecDestroy(FakeGraph* executable) {
+  if (const int status = planned(__func__)) return status;
+  delete executable;
+  change("executable graph", -1);
   return kSuccess;
 }

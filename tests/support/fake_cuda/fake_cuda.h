@@ -4,8 +4,8 @@
 // one, as the real ones do.
 //
 // A module is text that lists its functions: "trencadis_attention trencadis_merge". Bytes that
-// begin as ELF does have every function but those whose names begin with "missing". Its globals are
-// those that the test set.
+// begin as ELF or PTX do have every function but those whose names begin with "missing". Its
+// globals are those that the test set.
 //
 // A launch calls what the test has registered for the function's name, with the values that its
 // parameters had at the launch; where nothing is, it runs nothing and is counted.
@@ -20,9 +20,13 @@
 // freeing fail then and invalidate the capture: the real driver takes some of them into a graph,
 // which an engine that promises constant arguments must not let happen.
 //
+// A timed event has the host's time at which its stream came to it.
+//
 // The environment programs it where no test code runs before the driver is opened:
 //   TRENCADIS_FAKE_CUDA_VERSION=11080     what cuDriverGetVersion answers; 13000 where not set
 //   TRENCADIS_FAKE_CUDA_FAIL=cuInit=100   a call that fails, and its status
+//   TRENCADIS_FAKE_CUDA_GLOBAL=name=1     a global of all modules, unless the test sets it
+//   TRENCADIS_FAKE_CUDA_MIB=1000          memory of each device; 64 where not set
 #pragma once
 
 #include <dlfcn.h>
@@ -62,8 +66,8 @@ class FakeCuda {
   }
 
   /// How many there are now: "primary context", "device buffer", "pinned buffer", "event",
-  /// "module"; since the library was loaded: "launch", "freed in use", and calls of a function of
-  /// the driver, by its name.
+  /// "module", "stream", "executable graph"; since the library was loaded: "launch", "freed in
+  /// use", and calls of a function of the driver, by its name.
   int count(const std::string& what) const {
     return function<int(const char*)>("fake_cuda_count")(what.c_str());
   }

@@ -124,6 +124,48 @@ TEST_F(ArtifactCacheTest, J4_APrebuiltKernelNeedsNoCompiler) {
                     HasSubstr("make scale")));
 }
 
+TEST_F(ArtifactCacheTest, ABundleComesFirstAndIsNotWritten) {
+  const LoadedArtifact built = load_afresh(device_kernel(), compiler_);
+  const TemporaryDirectory elsewhere;
+  const DiskCache empty((elsewhere / "cache").string());
+  const ScopedVariable bundle("TRENCADIS_BUNDLE", disk_.directory());
+  const auto load = [&](const KernelSource& source, TextCompiler& compiler) {
+    ArtifactCache cache;
+    return cache.get_or_compile(source, compiler, empty);
+  };
+  const auto in_bundle = [&] { return disk_.list().size(); };
+  for (const bool missing : {false, true}) {
+    TextCompiler newer("sm_90a");
+    newer.identity_text = "text 2";
+    newer.missing = missing;
+    const LoadedArtifact kernel = load(device_kernel(), newer);
+    EXPECT_EQ(*kernel.artifact, *built.artifact);
+    EXPECT_EQ(kernel.path, built.path);
+    EXPECT_TRUE(kernel.from_cache);
+    EXPECT_EQ(newer.compilations, 0);
+  }
+  EXPECT_FALSE(fs::exists(empty.directory()));
+
+  // Another architecture, and a damaged entry, are compiled into the cache.
+  TextCompiler other("sm_100a");
+  EXPECT_FALSE(load(device_kernel(), other).from_cache);
+  write_text(built.path, read_text(built.path) + "!");
+  EXPECT_FALSE(load(device_kernel(), compiler_).from_cache);
+  EXPECT_EQ(in_bundle(), 1u);
+  EXPECT_EQ(empty.list().size(), 2u);
+
+  other.missing = true;
+  EXPECT_THAT(error_text(ErrorKind::not_supported, [&] { load(device_kernel("more"), other); }),
+              HasSubstr("kernel scale is neither in the bundle " + disk_.directory() +
+                        " nor in the cache " + empty.directory()));
+}
+
+TEST_F(ArtifactCacheTest, ABundleThatIsNoDirectoryIsNamed) {
+  const ScopedVariable bundle("TRENCADIS_BUNDLE", disk_.directory() + "/nowhere");
+  EXPECT_THAT(error_text(ErrorKind::io, [&] { load_afresh(device_kernel(), compiler_); }),
+              AllOf(HasSubstr("TRENCADIS_BUNDLE is "), HasSubstr("nowhere, expected a directory")));
+}
+
 TEST_F(ArtifactCacheTest, AHostKernelIsRefused) {
   EXPECT_THAT(
       error_text(ErrorKind::invalid_argument, [&] { load_afresh(answer_kernel(1), compiler_); }),

@@ -49,6 +49,12 @@ TEST_F(NvrtcCompilerTest, CompilesACubinFromHeadersInMemory) {
   EXPECT_THAT(cubin, HasSubstr("scale")) << "the C name is exported";
 }
 
+TEST_F(NvrtcCompilerTest, CompilesPtxThatEndsInAZero) {
+  const std::string ptx = as_text(compile(device_kernel(), "compute_80"));
+  EXPECT_THAT(ptx, AllOf(StartsWith("//"), HasSubstr(".target sm_80"), HasSubstr(".entry scale")));
+  EXPECT_EQ(ptx.find('\0'), ptx.size() - 1);
+}
+
 TEST_F(NvrtcCompilerTest, LeavesSourceAndHeaders) {
   compile(device_kernel());
   EXPECT_EQ(read_text(work_ / "kernel.cu"), device_kernel().text);

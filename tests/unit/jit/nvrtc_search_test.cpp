@@ -90,8 +90,9 @@ TEST(NvrtcSearch, TakesTheFirstThatWorks) {
   if (find_program("c++").empty()) GTEST_SKIP() << "no C++ compiler here";
   std::string text =
       "extern \"C\" int nvrtcVersion(int* a, int* b) { *a = 12; *b = 9; return 0; }\n";
-  for (const char* name : {"GetErrorString", "CreateProgram", "DestroyProgram", "CompileProgram",
-                           "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN"}) {
+  for (const char* name :
+       {"GetErrorString", "CreateProgram", "DestroyProgram", "CompileProgram", "GetProgramLogSize",
+        "GetProgramLog", "GetCUBINSize", "GetCUBIN", "GetPTXSize", "GetPTX"}) {
     text += std::string("extern \"C\" void nvrtc") + name + "() {}\n";
   }
   const TemporaryDirectory directory;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "planner/plan_impl.h"
 #include "unit/planner/plan_cases.h"
 
 namespace trencadis::testing {
@@ -91,28 +92,30 @@ TEST(EvenCut, RangesAtTheEndsOfTheirTypeAreThoseOfDeclaredBounds) {
   }
 }
 
-TEST(EvenCut, RowsThatSeeNothingAreWrittenToo) {
+TEST(EvenCut, RowBlocksThatSeeNothingComeLastAndHaveNoItem) {
   // E1: l_q = 300, l_kv = 1: the last row alone sees the key, and the first tiles see none.
-  const Batch batch({300}, {1});
+  const Batch batch({300, 1}, {1, 7});
   const Plan plan = make_plan(causal_spec(), Heads{32, 32}, known_device("h200"), batch.input());
-  std::int64_t rows = 0;
-  for (const PlanSpan& span : plan.timeline()) {
-    if (span.kv_head != 0) continue;
-    rows += span.row_end - span.row_begin;
-    EXPECT_EQ(span.kv_end - span.kv_begin, span.row_end == 300 ? 1 : 0);
-  }
-  EXPECT_EQ(rows, 300);
+  const contract::PlanView view = plan.impl().buffer.view();
+  ASSERT_EQ(view.header->num_row_blocks, 4);
+  EXPECT_EQ(view.header->num_empty_row_blocks, 2);
+  const auto first_rows = [&](int i) { return view.row_blocks()[i].first_row; };
+  EXPECT_EQ(first_rows(0), 256);
+  EXPECT_EQ(view.row_blocks()[1].request, 1);
+  EXPECT_EQ(first_rows(2) + first_rows(3), 128);
+  EXPECT_EQ(plan.stats().items, 2);
 }
 
 TEST(EvenCut, EmptyBatchesAndEmptyRequestsAreOrdinary) {
   const Batch none({}, {});
   EXPECT_EQ(
       make_plan(causal_spec(), Heads{32, 8}, known_device("h200"), none.input()).stats().items, 0);
-  // l_kv = 0 is the padding of graphs: written through; l_q = 0 has no row to write.
+  // l_kv = 0 is the padding of graphs: rows without work; l_q = 0 has no row to write.
   const Batch padded({1, 1, 0, 1}, {0, 0, 9, 0});
   const PlanStats stats =
       make_plan(causal_spec(), Heads{32, 8}, known_device("h200"), padded.input()).stats();
   EXPECT_EQ(stats.row_blocks, 3);
+  EXPECT_EQ(stats.items, 0);
   EXPECT_EQ(stats.kv_tokens_read, 0);
   EXPECT_EQ(stats.partial_slots, 0);
 }

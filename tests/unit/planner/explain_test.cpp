@@ -22,6 +22,14 @@ TEST(Explain, SaysWhatWasChosenAndWhy) {
   EXPECT_EQ(Plan().explain(), "no plan yet\n");
 }
 
+TEST(Explain, NamesTheRowBlocksThatNoQueueHas) {
+  const Batch batch({1, 1, 1}, {0, 4096, 0});
+  const std::string text =
+      make_plan(causal_spec(), Heads{32, 8}, known_device("h200"), batch.input()).explain();
+  EXPECT_THAT(text, HasSubstr("1 row blocks of 1 requests"));
+  EXPECT_THAT(text, HasSubstr("empty     2 row blocks a KV head see no key"));
+}
+
 TEST(Explain, SpansAndMergesTellTheSameStory) {
   const Batch batch({1, 1}, {40960, 100});
   const Plan plan = make_plan(causal_spec(), Heads{32, 8}, known_device("h200"), batch.input());

@@ -52,6 +52,22 @@ inline Bytes16 load_global_16_written(const void* global) {
   return result;
 }
 
+inline void store_global_8(float* global, float left, float right) {
+  global[0] = left;
+  global[1] = right;
+}
+
+inline Bytes16 load_written_16(const void* global) {
+  simt::check_aligned("load_written_16", global);
+  Bytes16 result;
+  std::memcpy(&result, global, sizeof result);
+  return result;
+}
+
+inline float load_written(const float* global) {
+  return *global;
+}
+
 inline void store_global_16(void* global, const Bytes16& value) {
   simt::check_aligned("store_global_16", global);
   std::memcpy(global, &value, sizeof value);
@@ -75,6 +91,20 @@ inline Bytes16 load_shared_16(SharedAddress shared) {
 
 inline void store_shared_16(SharedAddress shared, const Bytes16& value) {
   store_shared_16(detail::pointer_to(shared), value);
+}
+
+template <class T>
+T load_shared(SharedAddress shared) {
+  if constexpr (sizeof(T) == 16) simt::shared_offset("load_shared", detail::pointer_to(shared));
+  T result;
+  std::memcpy(&result, detail::pointer_to(shared), sizeof result);
+  return result;
+}
+
+template <class T>
+void store_shared(SharedAddress shared, const T& value) {
+  if constexpr (sizeof(T) == 16) simt::shared_offset("store_shared", detail::pointer_to(shared));
+  std::memcpy(detail::pointer_to(shared), &value, sizeof value);
 }
 
 }  // namespace trencadis::ptx

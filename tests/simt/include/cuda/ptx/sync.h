@@ -22,9 +22,4 @@ inline int atomic_add(int* address, int value) {
   return before;
 }
 
-inline int load_acquire(const int* address) {
-  simt::yield("load_acquire");
-  return *address;
-}
-
 }  // namespace trencadis::ptx

@@ -1,0 +1,82 @@
+// A process that was given a bundle and has no compiler: everything that it launches is in it.
+#include <trencadis/trencadis.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_source.h"
+#include "jit/nvrtc.h"
+#include "unit/backends_cuda/fixture.h"
+
+namespace trencadis::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr int kDim = 32, kPage = 4;
+
+class BundleTest : public CudaTest {
+ protected:
+  void SetUp() override {
+    if (const jit::CompilerDescription nvrtc = jit::describe_nvrtc(); !nvrtc.available)
+      GTEST_SKIP() << "nothing makes the bundle: " << nvrtc.reason;
+    std::string path = (fs::temp_directory_path() / "trencadis-bundle.XXXXXX").string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    directory_ = path;
+    fake_.set_global(codegen::kSharedBytesSymbol, 1024);
+    spec_.head_dim_qk = kDim;
+    spec_.dtype_q = spec_.dtype_kv = spec_.dtype_o = DType::f32;
+    config_.heads = {2, 1};
+    config_.page_size = kPage;
+    config_.backend = BackendKind::cuda;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string bundle() const { return directory_ / "bundle"; }
+  std::string cache() const { return directory_ / "cache"; }
+
+  /// Of device memory, which the fake's launches do not touch.
+  TensorView tensor(std::vector<std::int64_t> shape, DType dtype = DType::f32) {
+    return TensorView(memory_.data(), dtype, shape, {DeviceKind::cuda, 0});
+  }
+
+  void serve_a_step() {
+    Attention attention(spec_, config_);
+    const std::vector<std::int32_t> qo_indptr{0, 1}, kv_indptr{0, 2}, pages{1, 0}, kv_lens{6};
+    const TensorView pool = tensor({2, kPage, 1, kDim}), row = tensor({1, 1, kDim}),
+                     q = tensor({1, 2, kDim}), lse = tensor({1, 2});
+    append_kv(row, row, {pool, pool}, {.slots = tensor({1}, DType::i64)});
+    attention.plan(qo_indptr, kv_indptr, pages, kv_lens);
+    attention.run({.q = q, .k = pool, .v = pool, .out = q, .lse = lse});
+    std::vector<float> other(memory_.size());
+    const TensorView merged(other.data(), DType::f32, {1, 2, kDim}, {DeviceKind::cuda, 0});
+    const TensorView merged_lse(other.data() + 1024, DType::f32, {1, 2}, {DeviceKind::cuda, 0});
+    merge_states(q, lse, q, lse, merged, merged_lse);
+  }
+
+  fs::path directory_;
+  AttentionSpec spec_;
+  AttentionConfig config_;
+  std::vector<float> memory_ = std::vector<float>(4096);
+};
+
+TEST_F(BundleTest, NothingIsCompiledAndNothingWritten) {
+  {
+    const ScopedVariable place("TRENCADIS_CACHE_DIR", bundle());
+    compile(spec_, "sm_90a");
+  }
+  const ScopedVariable no_compiler("TRENCADIS_LIBNVRTC", "/nonexistent/libnvrtc.so");
+  const ScopedVariable place("TRENCADIS_CACHE_DIR", cache());
+  EXPECT_THAT(error_text(ErrorKind::not_supported, [&] { serve_a_step(); }),
+              HasSubstr("is not in the cache " + cache()));
+  const ScopedVariable prebuilt("TRENCADIS_BUNDLE", bundle());
+  const int launched = fake_.count("launch");
+  serve_a_step();
+  EXPECT_GE(fake_.count("launch"), launched + 3) << "append, attention, merge";
+  EXPECT_FALSE(fs::exists(cache()));
+}
+
+}  // namespace
+}  // namespace trencadis::cuda
