@@ -13,7 +13,7 @@ BUILD := cmake --build -j $(JOBS) --preset
 help:
 	@echo "make demo     replay a production trace and write build/demo/replay.json and plan.svg"
 	@echo "make test     build and run every test"
-	@echo "make gpu      the tests that need a GPU, one after another"
+	@echo "make gpu      the tests that need a GPU"
 	@echo "make bench    run the benchmarks, results in build/bench/"
 	@echo "make kernels  compile every stock CUDA kernel for every architecture and fail on spills (NVRTC, no GPU)"
 	@echo "make asan     the tests again under AddressSanitizer and UndefinedBehaviorSanitizer"
@@ -34,7 +34,7 @@ test: build
 	ctest --preset release -j $(JOBS)
 
 gpu: build
-	ctest --preset cuda
+	ctest --preset cuda -j $(JOBS)
 
 demo: setup
 	$(CONFIGURE) release

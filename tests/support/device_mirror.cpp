@@ -18,7 +18,8 @@ cuda::ContextPointer test_device() {
   return context;
 }
 
-DeviceMirror::DeviceMirror(const TensorView& host) : host_(host), bytes_(extent(host)) {
+DeviceMirror::DeviceMirror(const TensorView& host)
+    : host_(host), bytes_(host.defined() ? extent(host) : 0) {
   if (!host.defined()) return;
   // An address that is not the allocation's own, as views have them, but aligned as the host's.
   constexpr std::size_t kFront = 256;  // of which allocations are multiples

@@ -40,7 +40,7 @@ DeviceLimits limits_of(const cuda::PrimaryContext& context, const cuda::KernelPo
   // attention reaches two thirds of that, as measured on an H200.
   const double tflops = 0.65 * sms * 2 * 1024 * khz * 1e-9;
   limits.matmul_tflops = tflops > 0 ? tflops : 100;
-  // Four trips to memory before the first product, and the way out.
+  // Three trips to memory before the first product, and the way out.
   limits.item_overhead_us = 2.5;
   return limits;
 }

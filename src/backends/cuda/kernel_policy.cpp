@@ -120,6 +120,18 @@ std::optional<KernelPolicy> best_policy(const AttentionSpec& spec,
   return fitting_policy(spec, architecture, {kWarps, 1});
 }
 
+constexpr int kDimStep = 8;  // rows are copied in pieces of 16 bytes
+constexpr int kMaxDim = 512;
+
+/// The largest that fits as both head dims.
+int largest_dim(AttentionSpec spec, const codegen::CudaArchitecture& architecture) {
+  for (int dim = kMaxDim; dim > 0; dim -= kDimStep) {
+    spec.head_dim_qk = spec.head_dim_vo = dim;
+    if (best_policy(spec, architecture)) return dim;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string unsupported_reason(const AttentionSpec& spec) {
@@ -131,8 +143,6 @@ std::string unsupported_reason(const AttentionSpec& spec) {
       return fmt::format("a dtype is {}, CUDA kernels take float32, float16 and bfloat16",
                          to_string(dtype));
   }
-  constexpr int kDimStep = 8;  // rows are copied in pieces of 16 bytes
-  constexpr int kMaxDim = 512;
   for (const int dim : {spec.head_dim_qk, spec.vo()}) {
     if (dim % kDimStep != 0 || dim < 16 || dim > kMaxDim)
       return fmt::format("a head dim is {}, CUDA kernels take 16 to {} in steps of {}", dim,
@@ -153,9 +163,10 @@ KernelPolicy kernel_policy(const AttentionSpec& spec,
   if (!policy)
     base::fail(ErrorKind::not_supported,
                "head dims {} and {} need {} bytes for the smallest tiles, and tables beside them; "
-               "a CTA of {} has {}",
+               "a CTA of {} has {}; head dims up to {} are supported there for {}",
                spec.head_dim_qk, spec.vo(), planner::tile_bytes(spec, {1, 32}), architecture.name,
-               architecture.max_cta_shared_memory);
+               architecture.max_cta_shared_memory, largest_dim(spec, architecture),
+               to_string(spec.dtype_kv));
   return *std::move(policy);
 }
 
