@@ -10,6 +10,7 @@
 
 #include "backends/cuda/shared_memory.h"
 #include "base/check.h"
+#include "codegen/stock_components.h"
 #include "codegen/validate.h"
 #include "contract/plan.h"
 #include "planner/tile_policy.h"
@@ -46,16 +47,19 @@ int max_kv_tile(const AttentionSpec& spec) {
   return longest_row(spec) <= 256 ? 64 : 32;
 }
 
-/// What hooks keep beside the logits that they see costs the rows their registers.
-bool sees_logits(const Variant& variant) {
-  return variant.functor != "Chain<>" && variant.functor != "Chain<Rope>";
+/// Functors that need few registers beside the logits that they see. What others keep costs the
+/// rows theirs.
+bool is_light(const Variant& variant) {
+  constexpr codegen::ComponentSet kLight = codegen::kRope | codegen::kSoftCap | codegen::kAlibi;
+  const auto stock = codegen::parse_stock_chain(variant.functor);
+  return stock && (*stock & ~kLight) == 0;
 }
 
 int max_query_tile(const AttentionSpec& spec, int warps) {
   // Tensor cores do not multiply float32: its rows go one by one.
   if (spec.dtype_kv == DType::f32) return 1;
   const int rows = longest_row(spec);
-  const bool two_tiles = rows <= 64 || (rows <= kMaxRowOfTwoTiles && !sees_logits(spec.variant));
+  const bool two_tiles = rows <= 64 || (rows <= kMaxRowOfTwoTiles && is_light(spec.variant));
   return std::min(128, warps * (two_tiles ? 32 : 16));
 }
 
