@@ -316,7 +316,12 @@ def first_use_suite(context: Context) -> list[Case]:
         script = Path(__file__).with_name("first_use.py")
         command = [sys.executable, str(script), context.bridge_path, json.dumps(problem.config(16))]
         with tempfile.TemporaryDirectory() as cache:
-            environment = {**os.environ, "TRENCADIS_CACHE_DIR": cache}
+            # NVRTC keeps what it compiled in the driver's cache.
+            environment = {
+                **os.environ,
+                "TRENCADIS_CACHE_DIR": cache,
+                "CUDA_CACHE_DISABLE": "1",
+            }
             runs = []
             for _ in range(2):  # into an empty cache, then out of it
                 done = subprocess.run(command, env=environment, capture_output=True, text=True)
