@@ -35,8 +35,9 @@ struct AttentionConfig {
   Limits limits = {};
   PlanOptions plan = {};
   double sm_scale = 0.0;  // 0: 1 / sqrt(D_qk)
-  /// A uint8 tensor [bytes] on the backend's device for plans and partial states. Undefined: the
-  /// engine owns one. Its size is checked at construction where limits are given, else at plan().
+  /// A uint8 tensor [bytes] on the backend's device for plans and partial states, of this object
+  /// alone. Undefined: the engine owns one. Its size is checked at construction where limits are
+  /// given, else at plan().
   TensorView workspace = {};
 };
 
@@ -56,7 +57,8 @@ struct RunArgs {
 };
 
 /// One attention operator, set up once and used for every step and layer. Not for concurrent use by
-/// several threads; several objects are independent.
+/// several threads, nor for runs that overlap on a device, as those of two streams or of graphs on
+/// them: they share partial states. Several objects are independent, with workspaces of their own.
 class Attention {
  public:
   /// Chooses a backend and obtains the kernels (built in, cached or compiled). Throws

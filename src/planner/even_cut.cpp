@@ -19,7 +19,9 @@ std::int32_t equal_pieces(const HeadWork& work, const Schedule& schedule, Nanose
                           Nanoseconds step, Nanoseconds tile) {
   const std::int64_t pairs = std::int64_t{work.num_items} * schedule.num_heads;
   const Nanoseconds cost = work.cost(0);
-  if (pairs > schedule.num_queues || work.total() != cost * work.num_items) return 0;
+  if (pairs > schedule.num_queues) return 0;
+  for (std::int32_t i = 1; i <= work.num_items; ++i)
+    if (work.line[i] != i * cost) return 0;
   // Of a tile at least.
   const auto pieces = static_cast<std::int32_t>(
       std::clamp<std::int64_t>((cost - item) / tile, 1, schedule.num_queues / pairs));

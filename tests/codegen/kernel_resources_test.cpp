@@ -38,10 +38,15 @@ constexpr const char* kRecord =
 
 // One of each kind that asks for registers or shared memory in a way of its own.
 constexpr const char* kSpecs[] = {
-    "head_dim=128,dtype=bf16,causal",         "head_dim=64,dtype=f16,causal,soft_cap=50,alibi",
-    "head_dim=128,dtype=bf16,custom_mask",    "head_dim=256,dtype=bf16,causal",
-    "head_dim=128,dtype=f32,causal",          "head_dim=192,head_dim_vo=128,dtype=bf16,causal",
-    "head_dim=128,dtype=bf16,causal,sigmoid", "head_dim=128,dtype=bf16,causal,rope",
+    "head_dim=128,dtype=bf16,causal",
+    "head_dim=64,dtype=f16,causal,soft_cap=50,alibi",
+    "head_dim=128,dtype=bf16,custom_mask",
+    "head_dim=256,dtype=bf16,causal",
+    "head_dim=128,dtype=f32,causal",
+    "head_dim=192,head_dim_vo=128,dtype=bf16,causal",
+    "head_dim=128,dtype=bf16,causal,sigmoid",
+    "head_dim=128,dtype=bf16,causal,rope",
+    "head_dim=96,head_dim_vo=128,dtype=f16,dtype_o=f32,causal",
 };
 
 std::string table_path() {

@@ -15,11 +15,11 @@ using collective::TileClasses;
 
 struct NoParams {};
 
-template <class Tag, int kQk, int kVo, int kWarpCount, class Classes>
+template <class Tag, int kQk, int kVo, int kWarpCount, class Classes, class Out = Tag>
 struct Config {
   static constexpr int kHeadDimQk = kQk, kHeadDimVo = kVo;
   using Element = Tag;
-  using Output = Tag;
+  using Output = Out;
   static constexpr bool kUseSoftmax = true;
   static constexpr int kWarps = kWarpCount;
   using TileClasses = Classes;
@@ -27,14 +27,15 @@ struct Config {
   using Params = NoParams;
 };
 
-template <class Tag, int kQk, int kVo, int kWarps, class Tile>
+template <class Tag, int kQk, int kVo, int kWarps, class Tile, class Out = Tag>
 void expect_equal_for(const char* what) {
-  using One = Config<Tag, kQk, kVo, kWarps, TileClasses<Tile>>;
+  using One = Config<Tag, kQk, kVo, kWarps, TileClasses<Tile>, Out>;
   AttentionSpec spec;
   spec.head_dim_qk = kQk;
   spec.head_dim_vo = kVo;
   spec.dtype_q = spec.dtype_kv = spec.dtype_o =
       std::is_same_v<Tag, float> ? DType::f32 : DType::f16;
+  if (std::is_same_v<Out, float>) spec.dtype_o = DType::f32;
   codegen::CudaKernelConfig config;
   config.warps = kWarps;
   config.classes.push_back({Tile::kRows, Tile::kTokens});
@@ -56,6 +57,8 @@ void expect_equal() {
   expect_equal_for<Half, kQk, kVo, 4, Tile<128, 128, kStages>>("16 bits");
   expect_equal_for<Half, kQk, kVo, 8, Tile<16, 64, kStages>>("16 bits");
   expect_equal_for<Half, kQk, kVo, 8, Tile<128, 64, kStages>>("16 bits");
+  expect_equal_for<Half, kQk, kVo, 4, Tile<64, 64, kStages>, float>("32-bit outputs");
+  expect_equal_for<Half, kQk, kVo, 8, Tile<128, 64, kStages>, float>("32-bit outputs");
   expect_equal_for<float, kQk, kVo, 4, Tile<1, 64, kStages>>("32 bits");
   expect_equal_for<float, kQk, kVo, 4, Tile<1, 32, kStages>>("32 bits");
 }

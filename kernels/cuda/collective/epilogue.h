@@ -289,8 +289,7 @@ class WarpEpilogue {
 
  private:
   /// Final rows go through shared memory, from where they leave in pieces of 16 bytes.
-  using Tile = tile::SharedTile<Shape::kDimVo, Element<Output>::kBytes>;
-  static_assert(Shape::kRing + Tile::bytes(Shape::kRows) <= Shape::kStagesEnd);
+  using Tile = typename Shape::OutputTile;
 
   TRENCADIS_DEVICE void finish(const Loop& loop, int r, int tile_row, float sum) const {
     const RowEntry row = Queries<Config, Shape>::row(shared_, tile_row);

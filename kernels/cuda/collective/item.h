@@ -19,7 +19,7 @@ namespace trencadis::collective {
 /// Hooks that the loops of this room can call.
 inline constexpr variant::HookSet kDeviceHooks = variant::kAllHooks;
 
-template <class Config, class Loop, bool kAlone = Loop::Shape::kRowsAreAWarps>
+template <class Config, class Loop, bool kWarpsWrite = Loop::Shape::kWarpsWrite>
 struct EpilogueOf {
   using Type = Epilogue<Config, Loop>;
 };

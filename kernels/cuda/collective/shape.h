@@ -14,6 +14,7 @@
 #pragma once
 
 #include "contract/units.h"
+#include "cuda/collective/element.h"
 #include "cuda/tile/shared_tile.h"
 
 namespace trencadis::collective {
@@ -74,8 +75,6 @@ struct TileShape {
   static constexpr int kQueryWarps = min_of(Config::kWarps, kRows / 16);
   static constexpr int kKvWarps = min_of(Config::kWarps / kQueryWarps, kTokens / 16);
   static constexpr int kTileWarps = kQueryWarps * kKvWarps;
-  /// No other warp holds a part of a warp's rows.
-  static constexpr bool kRowsAreAWarps = kKvWarps == 1 && kTileWarps == Config::kWarps;
   static constexpr int kWarpRows = kRows / kQueryWarps;
   static constexpr int kRowTiles = kWarpRows / 16;
   static constexpr int kWarpKeys = kTokens / kKvWarps;
@@ -112,8 +111,12 @@ struct TileShape {
   static constexpr int kStagesEnd = kRing + kStages * kStageBytes;
   static constexpr int kSlice = output_end(kDimVo) <= kStagesEnd ? kDimVo : min_of(kDimVo, 64);
   static constexpr int kSliceStride = kSlice + 4;  // floats
-  static constexpr int kBytes =
-      kRowsAreAWarps ? kStagesEnd : max_of(kStagesEnd, output_end(kSlice));
+  /// Where no other warp holds a part of a warp's rows, and there is room for all rows as output,
+  /// each warp writes its own.
+  using OutputTile = tile::SharedTile<kDimVo, Element<typename Config::Output>::kBytes>;
+  static constexpr bool kWarpsWrite = kKvWarps == 1 && kTileWarps == Config::kWarps &&
+                                      kRing + OutputTile::bytes(kRows) <= kStagesEnd;
+  static constexpr int kBytes = kWarpsWrite ? kStagesEnd : max_of(kStagesEnd, output_end(kSlice));
 };
 
 }  // namespace trencadis::collective

@@ -293,7 +293,8 @@ class TensorLoop {
   }
 
   TRENCADIS_DEVICE void raise_bases(const float (&largest)[kThreadRows]) {
-    const float slack = kSlack / factor();
+    // Of the smallest scales it would be infinite, and minus infinity plus that is no number.
+    const float slack = fminf(kSlack / factor(), 1e38f);
     bool outgrown = false;
 #pragma unroll
     for (int r = 0; r < kThreadRows; ++r)

@@ -39,7 +39,9 @@ int longest_row(const AttentionSpec& spec) {
 
 /// A warp holds the logits and outputs of its rows in registers. Of 128 elements it holds 32 rows,
 /// so that a key read from shared memory serves two matrix products; longer rows leave room for 16,
-/// and the CTA gets more warps.
+/// and the CTA gets more warps. Some of these kernels spill 24 to 32 bytes a thread around the loop
+/// (tests/codegen/resources); they are faster than 64 rows without, as measured together with other
+/// changes (lab/0003): 288 TFLOP/s where 64 rows gave 243.
 constexpr int kMaxRowOfTwoTiles = 128;
 
 /// Logits and outputs of a tile lie in registers: long rows of outputs leave room for fewer logits.

@@ -22,14 +22,16 @@ struct Extents {
       : dim_qk(round_up(spec.head_dim_qk, 16)),
         dim_vo(round_up(spec.vo(), 16)),
         element(static_cast<std::int64_t>(size_of(spec.dtype_kv))),
+        output(static_cast<std::int64_t>(size_of(spec.dtype_o))),
         warps(config.warps) {}
 
   std::int64_t chunks(std::int64_t dim) const { return dim * element / 16; }
   /// tile/shared_tile.h: rows of whole bank lines, or an odd number of chunks apart.
-  std::int64_t row_bytes(std::int64_t dim) const {
-    const std::int64_t count = chunks(dim);
+  static std::int64_t row_bytes(std::int64_t dim, std::int64_t element_bytes) {
+    const std::int64_t count = dim * element_bytes / 16;
     return (count % 8 == 0 ? count : count | 1) * 16;
   }
+  std::int64_t row_bytes(std::int64_t dim) const { return row_bytes(dim, element); }
   std::int64_t ring_bytes(std::int64_t tokens, std::int64_t stages) const {
     return stages *
            (round_up(tokens * row_bytes(dim_qk), 128) + round_up(tokens * row_bytes(dim_vo), 128));
@@ -40,7 +42,7 @@ struct Extents {
   }
   std::int64_t scratch_bytes() const { return warps * std::max(dim_qk, dim_vo) * kFloat; }
 
-  std::int64_t dim_qk, dim_vo, element, warps;
+  std::int64_t dim_qk, dim_vo, element, output, warps;
 };
 
 std::int64_t tensor_bytes(const Extents& x, const contract::TileClass& tile, int stages) {
@@ -52,7 +54,8 @@ std::int64_t tensor_bytes(const Extents& x, const contract::TileClass& tile, int
   const std::int64_t kv_warps = std::min(x.warps / std::min(x.warps, rows / 16), tokens / 16);
   const std::int64_t state_rows = kv_warps * rows;
   const std::int64_t ring_end = at + x.ring_bytes(tokens, stages);
-  if (kv_warps == 1 && std::min(x.warps, rows / 16) == x.warps) return ring_end;
+  const bool own_rows = kv_warps == 1 && std::min(x.warps, rows / 16) == x.warps;
+  if (own_rows && at + rows * x.row_bytes(x.dim_vo, x.output) <= ring_end) return ring_end;
   const auto output_end = [&](std::int64_t columns) {
     return round_up(
         round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (columns + 4) * kFloat, 128);
