@@ -11,6 +11,7 @@
 #include "support/backend_under_test.h"
 #include "support/compare.h"
 #include "support/expect_error.h"
+#include "support/split_modes.h"
 
 namespace trencadis::testing {
 namespace {
@@ -42,17 +43,6 @@ Problem problem_of(Batch batch, PlanOptions options = {}) {
 /// Of one KV head: long contexts take less memory and time.
 Problem far_problem_of(Batch batch) {
   return builder(std::move(batch)).heads(4, 1).limits(limits_of(kFarPages, kFarKeys)).build();
-}
-
-PlanOptions unsplit() {
-  PlanOptions options;
-  options.split = SplitMode::none;
-  return options;
-}
-PlanOptions invariant() {
-  PlanOptions options;
-  options.batch_invariant = true;
-  return options;
 }
 
 /// An Attention and the tensors of its graph, captured with one step and replayed with others.

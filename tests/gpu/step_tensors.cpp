@@ -9,18 +9,12 @@
 #include <vector>
 
 #include "support/backend_under_test.h"
+#include "support/with_extent.h"
 
 namespace trencadis::testing {
 namespace {
 
 constexpr double kLsePoison = 123.0;
-
-std::vector<std::int64_t> with_extent(const HostTensor& tensor, std::int64_t extent) {
-  const auto shape = tensor.whole().shape();
-  std::vector<std::int64_t> result(shape.begin(), shape.end());
-  result[0] = extent;
-  return result;
-}
 
 /// Behind what `from` holds every byte is 0xff, NaN in all formats.
 void bring(HostTensor& to, const HostTensor& from) {

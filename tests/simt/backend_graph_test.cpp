@@ -5,6 +5,7 @@
 #include "simt/emulated_device.h"
 #include "support/compare.h"
 #include "support/expect_error.h"
+#include "support/split_modes.h"
 
 namespace trencadis::testing {
 namespace {
@@ -13,17 +14,6 @@ using Batch = std::vector<Lengths>;
 
 constexpr std::int64_t kTokens = 80;
 constexpr std::int64_t kPages = 600;
-
-PlanOptions unsplit() {
-  PlanOptions options;
-  options.split = SplitMode::none;
-  return options;
-}
-PlanOptions invariant() {
-  PlanOptions options;
-  options.batch_invariant = true;
-  return options;
-}
 
 class GraphTest : public EmulatedDevice {
  protected:

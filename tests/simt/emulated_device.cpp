@@ -13,6 +13,7 @@
 #include "jit/nvrtc.h"
 #include "simt/launch.h"
 #include "simt/run_emulated.h"
+#include "support/with_extent.h"
 #include "variant/stock.h"
 
 namespace trencadis::testing {
@@ -95,13 +96,6 @@ AttentionSpec spec_of(DType dtype, int qk, int vo, Variant variant = {}) {
   spec.dtype_q = spec.dtype_kv = spec.dtype_o = dtype;
   spec.variant = std::move(variant);
   return spec;
-}
-
-std::vector<std::int64_t> with_extent(const HostTensor& tensor, std::int64_t extent) {
-  const auto shape = tensor.whole().shape();
-  std::vector<std::int64_t> result(shape.begin(), shape.end());
-  result[0] = extent;
-  return result;
 }
 
 void bring(HostTensor& to, const HostTensor& from) {
