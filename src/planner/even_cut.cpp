@@ -25,7 +25,8 @@ std::int32_t equal_pieces(const HeadWork& work, const Schedule& schedule, Nanose
   // Of a tile at least.
   const auto pieces = static_cast<std::int32_t>(
       std::clamp<std::int64_t>((cost - item) / tile, 1, schedule.num_queues / pairs));
-  return item + (cost - item) / pieces <= step + item ? pieces : 0;
+  // Either way a queue pays one overhead beside its tiles.
+  return (cost - item) / pieces <= step ? pieces : 0;
 }
 
 }  // namespace

@@ -11,14 +11,6 @@ namespace {
 
 using contract::ceil_div;
 
-struct Counts {
-  std::int64_t row_blocks = 0;
-  std::int64_t items = 0;
-  std::int64_t segments = 0;
-  std::int64_t merges = 0;
-  std::int64_t slots = 0;
-};
-
 /// Limits may be as large as int32, and a product of several of them larger than any memory.
 std::int64_t times(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
@@ -75,11 +67,11 @@ std::int64_t fixed_slots(const PlannerConfig& config, const Limits& limits, std:
 /// largest T_q, because shorter rows get one block; and no more block rows hold a token than there
 /// are tokens, nor, where rows are requests, than requests. Views with rows of their own are
 /// bounded by tokens alone, so that is the bound. A row block that sees no key has no item.
-Counts bound_counts(const PlannerConfig& config, const Limits& limits, std::int64_t page_size) {
+PlanCounts bound_counts(const PlannerConfig& config, const Limits& limits, std::int64_t page_size) {
   const std::int64_t tokens = limits.max_qo_tokens;
   const std::int64_t queues = config.device.num_ctas;
   const std::int64_t heads = config.heads.kv;
-  Counts bound;
+  PlanCounts bound{.queues = queues};
   bound.row_blocks =
       tokens + times(tokens, config.heads.group()) / config.rules.tiles.largest_query_tile();
   switch (cutting(config.options)) {
@@ -133,17 +125,11 @@ WorkspaceLayout workspace_bound(const PlannerConfig& config, const Limits& limit
   base::check(limits.max_qo_tokens > 0,
               "limits.max_qo_tokens is {}, expected a bound to size the workspace by",
               limits.max_qo_tokens);
-  const Counts bound = bound_counts(config, limits, page_size);
-  std::int64_t plan_bytes = PlanBuffer::bytes_for(config.device.num_ctas, bound.row_blocks,
-                                                  bound.items, bound.segments, bound.merges);
-  if (travels == Travels::yes)
-    plan_bytes = image_bound({.queues = config.device.num_ctas,
-                              .row_blocks = bound.row_blocks,
-                              .items = bound.items,
-                              .segments = bound.segments,
-                              .merges = bound.merges,
-                              .slots = bound.slots},
-                             limits);
+  const PlanCounts bound = bound_counts(config, limits, page_size);
+  const std::int64_t plan_bytes =
+      travels == Travels::yes ? image_bound(bound, limits)
+                              : PlanBuffer::bytes_for(bound.queues, bound.row_blocks, bound.items,
+                                                      bound.segments, bound.merges);
   // A slot has as many rows as the largest tile that splits, and no tile has more rows than the
   // largest that a limit on tokens leaves in use.
   const int largest = config.rules.tiles.class_of(limits.max_qo_tokens * config.heads.group());
