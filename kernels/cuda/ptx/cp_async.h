@@ -34,6 +34,13 @@ TRENCADIS_DEVICE void copy_async_16(void* shared, const void* global, bool valid
   copy_async_16(shared_place(shared), global, valid);
 }
 
+/// 16 bytes of a longer run that is read whole: a line of it comes at once. sm_80.
+TRENCADIS_DEVICE void copy_async_run_16(SharedAddress shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared.bits),
+               "l"(__cvta_generic_to_global(global))
+               : "memory");
+}
+
 /// Closes a group over the copies since the last commit; it may be empty.
 TRENCADIS_DEVICE void commit_copies() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

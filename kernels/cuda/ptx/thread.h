@@ -51,6 +51,11 @@ TRENCADIS_DEVICE void sync_threads_named(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/// Counts among them without waiting for the others.
+TRENCADIS_DEVICE void arrive_threads_named(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 // The collectives of a warp: all 32 lanes take part.
 
 template <class T>
