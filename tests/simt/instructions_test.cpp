@@ -16,6 +16,7 @@
 #include "cuda/ptx/memory.h"
 #include "cuda/ptx/mma.h"
 #include "cuda/ptx/thread.h"
+#include "cuda/ptx/warpgroup.h"
 #include "simt/launch.h"
 
 namespace trencadis {
@@ -89,6 +90,144 @@ TYPED_TEST(Instructions, MmaIsTheMatrixProduct) {
     }
   }
   EXPECT_EQ(simt::statistics().mma, 2u);
+}
+
+/// Copies the matrix, whose rows are whole slabs of 64 columns, to shared memory as products take
+/// it: eight rows of one slab, of the next, and so on, then the next eight rows.
+void store_swizzled(char* shared, const Matrix& matrix) {
+  const int slabs = matrix.columns / 64;
+  for (int i = ptx::thread_index(); i < matrix.rows * slabs * 8; i += ptx::cta_threads()) {
+    const int row = i / (slabs * 8);
+    const int chunk = i % (slabs * 8);
+    const int place =
+        row / 8 * slabs * 1024 + chunk / 8 * 1024 + row % 8 * 128 + (chunk % 8 ^ row % 8) * 16;
+    ptx::Bytes16 bytes;
+    std::memcpy(&bytes, &matrix.elements[row * matrix.columns + chunk * 8], sizeof bytes);
+    ptx::store_shared_16(shared + place, bytes);
+  }
+}
+
+/// Row and column of accumulator c of tile j, among the 64 rows of the warpgroup.
+int row_of(int c) {
+  return ptx::thread_index() / 32 * 16 + ptx::lane_index() / 4 + c / 2 * 8;
+}
+int column_of(int j, int c) {
+  return 8 * j + ptx::lane_index() % 4 * 2 + c % 2;
+}
+
+template <class Element, int kTiles>
+void check_rows(int slabs, std::uint64_t seed) {
+  std::mt19937 random(static_cast<unsigned>(seed));
+  Matrix a = random_matrix<Element>(64, 64 * slabs, random);
+  Matrix b = random_matrix<Element>(8 * kTiles, 64 * slabs, random);
+  std::vector<float> result(64 * 8 * kTiles);
+  const int a_bytes = 64 * 128 * slabs;
+  const int b_bytes = 8 * kTiles * 128 * slabs;
+  simt::launch(
+      {.threads = 128, .shared_bytes = static_cast<std::size_t>(a_bytes + b_bytes), .seed = seed},
+      [&] {
+        char* const shared = ptx::dynamic_shared();
+        store_swizzled(shared, a);
+        store_swizzled(shared + a_bytes, b);
+        ptx::show_to_products();
+        ptx::sync_cta();
+        const auto at_a = ptx::SharedMatrix::at(ptx::shared_place(shared), 1024, slabs * 1024);
+        const auto at_b =
+            ptx::SharedMatrix::at(ptx::shared_place(shared + a_bytes), 1024, slabs * 1024);
+        float d[kTiles][4];
+        ptx::begin_products();
+        for (int k = 0; k < 4 * slabs; ++k) {
+          const int along = k / 4 * 1024 + k % 4 * 32;
+          ptx::multiply_rows<Element, kTiles>(d, at_a + along, at_b + along, k != 0);
+        }
+        ptx::commit_products();
+        ptx::wait_products<0>();
+        ptx::accept(d);
+        for (int j = 0; j < kTiles; ++j) {
+          for (int c = 0; c < 4; ++c) result[row_of(c) * 8 * kTiles + column_of(j, c)] = d[j][c];
+        }
+      });
+  for (int i = 0; i < 64; ++i) {
+    for (int j = 0; j < 8 * kTiles; ++j) {
+      double sum = 0;
+      for (int k = 0; k < 64 * slabs; ++k) {
+        sum += static_cast<double>(Elements<Element>::widen(a.at(i, k))) *
+               static_cast<double>(Elements<Element>::widen(b.at(j, k)));
+      }
+      ASSERT_NEAR(result[i * 8 * kTiles + j], sum, 1e-3) << i << ", " << j << ", " << slabs;
+    }
+  }
+}
+
+TYPED_TEST(Instructions, MultiplyRowsIsTheMatrixProduct) {
+  std::uint64_t seed = 0;
+  for (const int slabs : {1, 2, 4}) {
+    for (int i = 0; i < 3; ++i) check_rows<TypeParam, 8>(slabs, ++seed);
+    for (int i = 0; i < 3; ++i) check_rows<TypeParam, 16>(slabs, ++seed);
+  }
+}
+
+/// Columns from kTiles * 8 on, where there are as many, are others' work.
+template <class Element, int kTiles, int kSlabs>
+void check_columns(std::uint64_t seed) {
+  constexpr int kTokens = 48;
+  constexpr int kAll = 8 * kSlabs;
+  std::mt19937 random(static_cast<unsigned>(seed));
+  Matrix a = random_matrix<Element>(64, kTokens, random);
+  Matrix b = random_matrix<Element>(kTokens, 64 * kSlabs, random);
+  std::vector<float> result(64 * 8 * kAll);
+  simt::launch({.threads = 128, .shared_bytes = kTokens * 128 * kSlabs, .seed = seed}, [&] {
+    store_swizzled(ptx::dynamic_shared(), b);
+    ptx::show_to_products();
+    ptx::sync_cta();
+    const auto at_b =
+        ptx::SharedMatrix::at(ptx::shared_place(ptx::dynamic_shared()), 1024, kSlabs * 1024);
+    unsigned rows[kTokens / 16][4];
+    for (int k = 0; k < kTokens / 16; ++k) {
+      for (int r = 0; r < 4; ++r) {
+        const int row = row_of(r % 2 * 2);
+        const int column = 16 * k + ptx::lane_index() % 4 * 2 + r / 2 * 8;
+        rows[k][r] = a.pair(row, column, row, column + 1);
+      }
+    }
+    float d[kAll][4];
+    for (auto& tile : d) tile[0] = tile[1] = tile[2] = tile[3] = 1;
+    ptx::begin_products();
+    for (int k = 0; k < kTokens / 16; ++k) {
+      const auto step = at_b + 2 * k * kSlabs * 1024;
+      ptx::multiply_columns<Element, kTiles, 0>(d, rows[k], step);
+      if constexpr (kAll > kTiles)
+        ptx::multiply_columns<Element, kTiles, kTiles>(d, rows[k], step + kTiles / 8 * 1024);
+    }
+    ptx::commit_products();
+    ptx::wait_products<0>();
+    ptx::accept(d);
+    for (int j = 0; j < kAll; ++j) {
+      for (int c = 0; c < 4; ++c) result[row_of(c) * 8 * kAll + column_of(j, c)] = d[j][c];
+    }
+  });
+  for (int i = 0; i < 64; ++i) {
+    for (int j = 0; j < 8 * kAll; ++j) {
+      double sum = 1;
+      if (j < 16 * kTiles) {
+        for (int k = 0; k < kTokens; ++k) {
+          sum += static_cast<double>(Elements<Element>::widen(a.at(i, k))) *
+                 static_cast<double>(Elements<Element>::widen(b.at(k, j)));
+        }
+      }
+      ASSERT_NEAR(result[i * 8 * kAll + j], sum, 1e-3) << i << ", " << j << ", " << kSlabs;
+    }
+  }
+}
+
+TYPED_TEST(Instructions, MultiplyColumnsIsTheMatrixProduct) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    check_columns<TypeParam, 8, 1>(seed);
+    check_columns<TypeParam, 8, 2>(seed);
+    check_columns<TypeParam, 8, 4>(seed);
+    check_columns<TypeParam, 16, 2>(seed);
+    check_columns<TypeParam, 16, 4>(seed);
+  }
 }
 
 TYPED_TEST(Instructions, ConversionsAgreeWithTheLibrarys) {

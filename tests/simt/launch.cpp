@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -11,12 +12,15 @@
 #include <vector>
 
 #include "simt/emulator.h"
+#include "simt/products.h"
 #include "simt/threads.h"
 
 namespace trencadis::simt {
 namespace {
 
 constexpr int kBarriers = 16;
+constexpr int kWarpsOfGroup = 4;
+constexpr int kMaxArrivals = (1 << 20) - 1;
 constexpr std::size_t kMaxShared = 227 * 1024;
 constexpr std::size_t kGuard = 1024;  // bytes on both sides of shared memory
 constexpr char kGuardByte = 0x5a;
@@ -30,8 +34,15 @@ struct CopyQueue {
   };
   std::vector<Copy> copies;         // not yet done, oldest first
   std::vector<std::size_t> groups;  // the number of copies up to the end of each committed group
+  struct Arrival {
+    std::size_t copies;  // that it comes after
+    std::size_t barrier;
+  };
+  std::deque<Arrival> arrivals;  // that are to come, oldest first
 
+  void clear();
   void wait(int pending);
+  void land(std::size_t count);
 };
 
 struct Warp {
@@ -44,8 +55,26 @@ struct Warp {
 };
 
 struct Barrier {
-  unsigned warps = 0;  // that are there with all their lanes
-  int threads = 0;     // expected
+  unsigned warps = 0;    // that are there with all their lanes
+  unsigned arrived = 0;  // warps that were there and went on
+  int threads = 0;       // expected
+};
+
+/// A barrier in shared memory, which holds its mark and its number.
+struct PhaseBarrier {
+  static constexpr std::uint32_t kMark = 0x6d626172;
+  std::size_t offset;
+  int arrivals;                                  // of a phase
+  int arrived = 0;                               // in this one
+  int promised = 0;                              // those, and with the copies that are under way
+  std::uint64_t phase = 0;                       // that is not complete
+  std::array<unsigned, kMaxWarps> waiting = {};  // lanes, for this phase
+};
+
+struct Warpgroup {
+  std::deque<WarpgroupCall> calls;  // that some of the warps have not made yet, oldest first
+  std::uint64_t ended = 0;          // calls before those
+  std::array<std::uint64_t, kWarpsOfGroup> made = {};  // calls, by warp
 };
 
 class Machine {
@@ -56,10 +85,16 @@ class Machine {
   Place place() const { return {threads_.current(), cta_, config_.threads, config_.ctas}; }
   void warp_collective(const char* operation, void* operands, void (*perform)(void* const*));
   void barrier(const char* operation, int id, int threads);
-  void yield(const char* operation) { threads_.yield(operation); }
+  void arrive_at_barrier(const char* operation, int id, int threads);
+  void yield(const char* operation);
   char* shared() { return shared_; }
-  std::size_t shared_offset(const char* operation, const void* address) const;
+  std::size_t shared_offset(const char* operation, const void* address, std::size_t bytes) const;
   CopyQueue& copies() { return copies_[static_cast<std::size_t>(threads_.current())]; }
+  void make_barrier(void* address, int arrivals);
+  void arrive(const void* address);
+  void arrive_with_copies(const void* address);
+  void wait_phase(const void* address, unsigned parity);
+  void warpgroup(const WarpgroupCall& call);
 
   Statistics statistics;
 
@@ -67,8 +102,19 @@ class Machine {
   void allocate_shared();
   void run_cta(int cta, const std::function<void()>& body);
   void check_guards() const;
+  void check_warpgroups() const;
   Warp& warp() { return warps_[static_cast<std::size_t>(threads_.warp())]; }
-  void complete(Barrier& meeting);
+  void park(const char* operation);
+  bool meet_in_warp(const char* operation, void* operands);
+  void check_barrier(const char* operation, int id, int threads) const;
+  Barrier& come_to_barrier(const char* operation, int id, int threads);
+  void complete_if_all_came(Barrier& meeting);
+  bool chance(std::uint64_t rate) { return rate != 0 && (random_() & 0xffff) < rate; }
+  void land_one();
+  std::size_t phase_barrier(const char* operation, const void* address) const;
+  void promise_arrival(const char* operation, std::size_t index);
+  void count_arrival(std::size_t index);
+  void agree(const WarpgroupCall* const* lanes);
 
   LaunchConfig config_;
   Random random_{0};
@@ -77,6 +123,14 @@ class Machine {
   std::array<Warp, kMaxWarps> warps_;
   std::array<Barrier, kBarriers> barriers_;
   std::vector<CopyQueue> copies_;
+  std::vector<PhaseBarrier> phase_barriers_;
+  std::vector<int> landing_;  // threads whose copies a barrier waits for, once an arrival
+  std::array<Warpgroup, kMaxWarps / kWarpsOfGroup> warpgroups_;
+  std::vector<Products> products_;  // by warp
+  // Chances out of 2^16, drawn by CTA:
+  std::uint64_t land_rate_ = 0;     // that copies land before somebody waits for them
+  std::uint64_t perform_rate_ = 0;  // that products are performed where they are issued
+  bool warpgroups_meet_ = false;    // the warps of a warpgroup wait for each other
   std::vector<char> shared_storage_;
   char* shared_ = nullptr;
 };
@@ -93,6 +147,7 @@ void Machine::launch(const LaunchConfig& config, const std::function<void()>& ke
   config_ = config;
   statistics = {};
   copies_.resize(static_cast<std::size_t>(config.threads));
+  products_.resize(static_cast<std::size_t>(config.threads / kWarpSize));
   allocate_shared();
   random_ = Random(config.seed);
   std::vector<int> order(static_cast<std::size_t>(config.ctas));
@@ -120,15 +175,27 @@ void Machine::run_cta(int cta, const std::function<void()>& body) {
   cta_ = cta;
   warps_ = {};
   barriers_ = {};
-  for (CopyQueue& queue : copies_) {
-    queue.copies.clear();
-    queue.groups.clear();
+  for (CopyQueue& queue : copies_) queue.clear();
+  phase_barriers_.clear();
+  landing_.clear();
+  for (Warpgroup& group : warpgroups_) {
+    if (group.made != decltype(group.made){}) group = {};
   }
+  for (Products& products : products_) products.clear();
+  const std::uint64_t random = random_();
+  constexpr std::uint64_t kRates[] = {0, 1 << 10, 1 << 15, 1 << 16};
+  land_rate_ = kRates[random % 4];
+  perform_rate_ = kRates[random / 4 % 4];
+  warpgroups_meet_ = (random / 16 & 1) != 0;
   std::memset(shared_ - kGuard, kGuardByte, kGuard);
   std::memset(shared_, 0xff, config_.shared_bytes);
   std::memset(shared_ + config_.shared_bytes, kGuardByte, kGuard);
-  threads_.run(cta, config_.threads, body, random_);
+  const std::function<void()> idle = [&] {
+    while (!landing_.empty() && !threads_.any_ready()) land_one();
+  };
+  threads_.run(cta, config_.threads, body, idle, random_);
   check_guards();
+  check_warpgroups();
 }
 
 void Machine::check_guards() const {
@@ -143,8 +210,36 @@ void Machine::check_guards() const {
                            " its dynamic shared memory");
 }
 
-void Machine::warp_collective(const char* operation, void* operands,
-                              void (*perform)(void* const*)) {
+void Machine::check_warpgroups() const {
+  const auto wrong = [&](std::size_t warp, const std::string& what) {
+    throw std::runtime_error("CTA " + std::to_string(cta_) + ", warp " + std::to_string(warp) +
+                             ": it returned " + what);
+  };
+  for (std::size_t w = 0; w < products_.size(); ++w) {
+    const Warpgroup& group = warpgroups_[w / kWarpsOfGroup];
+    const std::size_t next = group.made[w % kWarpsOfGroup] - group.ended;
+    if (next < group.calls.size()) {
+      wrong(w, std::string("without ") + group.calls[next].operation +
+                   ", where others of its warpgroup have been");
+    }
+    if (products_[w].under_way()) wrong(w, "with products that it has not waited for");
+  }
+}
+
+/// A chance for copies to land.
+void Machine::park(const char* operation) {
+  if (!landing_.empty() && chance(land_rate_)) land_one();
+  threads_.park(operation);
+}
+
+void Machine::yield(const char* operation) {
+  // Who yields may wait for what copies bring about, and somebody can always run.
+  if (!landing_.empty() && chance(std::max(land_rate_, std::uint64_t{1} << 10))) land_one();
+  threads_.yield(operation);
+}
+
+/// Whether all lanes are here now. They park after it, the last one too.
+bool Machine::meet_in_warp(const char* operation, void* operands) {
   if (threads_.returned() != 0) {
     fail(operation, std::to_string(std::popcount(threads_.returned())) + " lanes have returned");
   }
@@ -156,23 +251,48 @@ void Machine::warp_collective(const char* operation, void* operands,
   }
   group.operands[threads_.lane()] = operands;
   group.arrived |= 1u << threads_.lane();
-  if (group.arrived == ~0u) {
-    group.arrived = 0;
-    perform(group.operands);
+  if (group.arrived != ~0u) return false;
+  group.arrived = 0;
+  return true;
+}
+
+void Machine::warp_collective(const char* operation, void* operands,
+                              void (*perform)(void* const*)) {
+  if (meet_in_warp(operation, operands)) {
+    perform(warp().operands);
     threads_.release(threads_.warp(), ~0u);
   }
-  threads_.park(operation);
+  park(operation);
+}
+
+void Machine::check_barrier(const char* operation, int id, int threads) const {
+  if (threads < kWarpSize || threads > config_.threads || threads % kWarpSize != 0) {
+    fail(operation, "barrier " + std::to_string(id) + ": " + std::to_string(threads) +
+                        " threads are not whole warps of this CTA");
+  }
+}
+
+[[noreturn]] void unlike_barriers(const char* operation, int id, int threads, int other_id,
+                                  int other_threads) {
+  fail(operation, "barrier " + std::to_string(id) + " of " + std::to_string(threads) +
+                      " threads, while others wait at barrier " + std::to_string(other_id) +
+                      " of " + std::to_string(other_threads));
+}
+
+/// For a warp that is there with all its lanes.
+Barrier& Machine::come_to_barrier(const char* operation, int id, int threads) {
+  Barrier& meeting = barriers_[static_cast<std::size_t>(id)];
+  if ((meeting.warps | meeting.arrived) == 0) meeting.threads = threads;
+  if (meeting.threads != threads) unlike_barriers(operation, id, threads, id, meeting.threads);
+  if ((meeting.arrived >> threads_.warp() & 1u) != 0) {
+    fail(operation, "the warp has arrived at barrier " + std::to_string(id) +
+                        " before, and others have not come since");
+  }
+  return meeting;
 }
 
 void Machine::barrier(const char* operation, int id, int threads) {
-  if (threads < kWarpSize || threads > config_.threads || threads % kWarpSize != 0) {
-    fail(operation, std::to_string(threads) + " threads are not whole warps of this CTA");
-  }
-  const auto unlike = [&](int other_id, int other_threads) {
-    fail(operation, "barrier " + std::to_string(id) + " of " + std::to_string(threads) +
-                        " threads, while others wait at barrier " + std::to_string(other_id) +
-                        " of " + std::to_string(other_threads));
-  };
+  check_barrier(operation, id, threads);
   // Hardware counts warps, not threads: one is there when all its lanes are.
   Warp& mine = warp();
   if (mine.at_barrier == 0) {
@@ -180,20 +300,39 @@ void Machine::barrier(const char* operation, int id, int threads) {
     mine.barrier_threads = threads;
   }
   if (mine.barrier != id || mine.barrier_threads != threads) {
-    unlike(mine.barrier, mine.barrier_threads);
+    unlike_barriers(operation, id, threads, mine.barrier, mine.barrier_threads);
   }
   mine.at_barrier |= 1u << threads_.lane();
   if (mine.at_barrier == ~0u) {
-    Barrier& meeting = barriers_[static_cast<std::size_t>(id)];
-    if (meeting.warps == 0) meeting.threads = threads;
-    if (meeting.threads != threads) unlike(id, meeting.threads);
+    Barrier& meeting = come_to_barrier(operation, id, threads);
     meeting.warps |= 1u << threads_.warp();
-    if (std::popcount(meeting.warps) * kWarpSize == threads) complete(meeting);
+    complete_if_all_came(meeting);
   }
-  threads_.park(operation);
+  park(operation);
 }
 
-void Machine::complete(Barrier& meeting) {
+void Machine::arrive_at_barrier(const char* operation, int id, int threads) {
+  check_barrier(operation, id, threads);
+  struct Arrival {
+    int id, threads;
+  } mine{id, threads};
+  if (meet_in_warp(operation, &mine)) {
+    for (const void* operands : warp().operands) {
+      const auto& lane = *static_cast<const Arrival*>(operands);
+      if (lane.id != id || lane.threads != threads) {
+        unlike_barriers(operation, id, threads, lane.id, lane.threads);
+      }
+    }
+    Barrier& meeting = come_to_barrier(operation, id, threads);
+    meeting.arrived |= 1u << threads_.warp();
+    complete_if_all_came(meeting);
+    threads_.release(threads_.warp(), ~0u);
+  }
+  park(operation);
+}
+
+void Machine::complete_if_all_came(Barrier& meeting) {
+  if (std::popcount(meeting.warps | meeting.arrived) * kWarpSize != meeting.threads) return;
   for (int w = 0; w < kMaxWarps; ++w) {
     if ((meeting.warps >> w & 1u) == 0) continue;
     warps_[static_cast<std::size_t>(w)].at_barrier = 0;
@@ -203,24 +342,202 @@ void Machine::complete(Barrier& meeting) {
   statistics.barriers += 1;
 }
 
-std::size_t Machine::shared_offset(const char* operation, const void* address) const {
+void Machine::make_barrier(void* address, int arrivals) {
+  constexpr const char* kOperation = "make_barrier";
+  const std::size_t offset = shared_offset(kOperation, address, 8);
+  if (arrivals < 1 || arrivals > kMaxArrivals) {
+    fail(kOperation, std::to_string(arrivals) + " arrivals are not 1 .. 2^20 - 1");
+  }
+  for (const PhaseBarrier& other : phase_barriers_) {
+    if (other.offset == offset) fail(kOperation, "it is made for the second time");
+  }
+  const std::uint32_t words[2] = {PhaseBarrier::kMark,
+                                  static_cast<std::uint32_t>(phase_barriers_.size())};
+  std::memcpy(address, words, sizeof words);
+  phase_barriers_.push_back({.offset = offset, .arrivals = arrivals});
+}
+
+/// Its number.
+std::size_t Machine::phase_barrier(const char* operation, const void* address) const {
+  const std::size_t offset = shared_offset(operation, address, 8);
+  std::uint32_t words[2];
+  std::memcpy(words, address, sizeof words);
+  const std::size_t index = words[1];
+  if (words[0] != PhaseBarrier::kMark || index >= phase_barriers_.size() ||
+      phase_barriers_[index].offset != offset) {
+    fail(operation, "at offset " + std::to_string(offset) +
+                        " no barrier was made, or something was written over it");
+  }
+  return index;
+}
+
+/// An arrival belongs to the phase in which the thread makes it, also where its copies are late.
+void Machine::promise_arrival(const char* operation, std::size_t index) {
+  PhaseBarrier& barrier = phase_barriers_[index];
+  if (barrier.promised == barrier.arrivals) {
+    fail(operation, "more than the " + std::to_string(barrier.arrivals) +
+                        " arrivals of a phase at the barrier at offset " +
+                        std::to_string(barrier.offset));
+  }
+  barrier.promised += 1;
+}
+
+void Machine::count_arrival(std::size_t index) {
+  PhaseBarrier& barrier = phase_barriers_[index];
+  barrier.arrived += 1;
+  if (barrier.arrived < barrier.arrivals) return;
+  barrier.arrived = barrier.promised = 0;
+  barrier.phase += 1;
+  for (int w = 0; w < kMaxWarps; ++w) {
+    unsigned& lanes = barrier.waiting[static_cast<std::size_t>(w)];
+    if (lanes != 0) threads_.release(w, lanes);
+    lanes = 0;
+  }
+}
+
+void Machine::arrive(const void* address) {
+  const std::size_t index = phase_barrier("arrive", address);
+  promise_arrival("arrive", index);
+  count_arrival(index);
+  // Who has been told may be faster than who tells.
+  if (chance(1 << 14)) yield("arrive");
+}
+
+void Machine::arrive_with_copies(const void* address) {
+  const std::size_t index = phase_barrier("arrive_with_copies", address);
+  promise_arrival("arrive_with_copies", index);
+  CopyQueue& queue = copies();
+  queue.arrivals.push_back({queue.copies.size(), index});
+  landing_.push_back(threads_.current());
+}
+
+/// What the oldest arrival of a random thread comes after, and it.
+void Machine::land_one() {
+  std::swap(landing_[random_() % landing_.size()], landing_.back());
+  CopyQueue& queue = copies_[static_cast<std::size_t>(landing_.back())];
+  landing_.pop_back();
+  const CopyQueue::Arrival arrival = queue.arrivals.front();
+  queue.arrivals.pop_front();
+  queue.land(arrival.copies);
+  const std::size_t offset = phase_barriers_[arrival.barrier].offset;
+  count_arrival(phase_barrier("arrive_with_copies", shared_ + offset));
+}
+
+void Machine::wait_phase(const void* address, unsigned parity) {
+  constexpr const char* kOperation = "wait_phase";
+  const std::size_t index = phase_barrier(kOperation, address);
+  if (parity > 1) fail(kOperation, "parities are 0 and 1");
+  const std::uint64_t phase = phase_barriers_[index].phase;
+  if (phase % 2 != parity) return;
+  phase_barriers_[index].waiting[static_cast<std::size_t>(threads_.warp())] |= 1u
+                                                                               << threads_.lane();
+  park(kOperation);
+  if (phase_barriers_[index].phase != phase + 1) {
+    fail(kOperation,
+         "the phase after the one that the thread waits for is complete before it has seen that");
+  }
+}
+
+void Machine::warpgroup(const WarpgroupCall& call) {
+  const int first = threads_.warp() / kWarpsOfGroup * kWarpsOfGroup;
+  if ((first + kWarpsOfGroup) * kWarpSize > config_.threads) {
+    fail(call.operation, "the warp is not of four that begin at a multiple of four");
+  }
+  WarpgroupCall mine = call;
+  if (!meet_in_warp(call.operation, &mine)) return park(call.operation);
+
+  const WarpgroupCall* lanes[kWarpSize];
+  for (int l = 0; l < kWarpSize; ++l) {
+    lanes[l] = static_cast<const WarpgroupCall*>(warp().operands[l]);
+  }
+  agree(lanes);
+  Products& products = products_[static_cast<std::size_t>(threads_.warp())];
+  switch (call.kind) {
+    case WarpgroupCall::Kind::begin:
+      products.begin();
+      break;
+    case WarpgroupCall::Kind::commit:
+      products.commit();
+      break;
+    case WarpgroupCall::Kind::wait:
+      products.wait(call.number);
+      break;
+    case WarpgroupCall::Kind::multiply_rows:
+    case WarpgroupCall::Kind::multiply_columns:
+      products.issue(lanes);
+      if (chance(perform_rate_)) products.perform();
+      break;
+    case WarpgroupCall::Kind::registers:
+      break;
+  }
+  const Warpgroup& group = warpgroups_[static_cast<std::size_t>(first / kWarpsOfGroup)];
+  if (!warpgroups_meet_) {
+    threads_.release(threads_.warp(), ~0u);
+  } else if (group.calls.empty()) {
+    for (int w = 0; w < kWarpsOfGroup; ++w) threads_.release(first + w, ~0u);
+  }
+  park(call.operation);
+}
+
+/// That all lanes and all warps of the warpgroup make the same calls in the same order.
+void Machine::agree(const WarpgroupCall* const* lanes) {
+  const WarpgroupCall& call = *lanes[0];
+  const auto is_same = [&](const WarpgroupCall& other) {
+    return std::strcmp(other.operation, call.operation) == 0 && other.number == call.number &&
+           other.tiles == call.tiles && other.a == call.a && other.b == call.b;
+  };
+  if (!std::all_of(lanes, lanes + kWarpSize, [&](const auto* lane) { return is_same(*lane); })) {
+    fail(call.operation, "the lanes of the warp name different matrices or numbers");
+  }
+  const auto warp = static_cast<std::size_t>(threads_.warp());
+  Warpgroup& group = warpgroups_[warp / kWarpsOfGroup];
+  std::uint64_t& made = group.made[warp % kWarpsOfGroup];
+  const std::size_t next = made - group.ended;
+  if (next == group.calls.size()) {
+    group.calls.push_back(call);
+  } else if (!is_same(group.calls[next])) {
+    fail(call.operation, std::string("others of the warpgroup have been in ") +
+                             group.calls[next].operation +
+                             " here, or with other matrices or numbers");
+  }
+  made += 1;
+  if (*std::min_element(group.made.begin(), group.made.end()) > group.ended) {
+    group.calls.pop_front();
+    group.ended += 1;
+  }
+}
+
+std::size_t Machine::shared_offset(const char* operation, const void* address,
+                                   std::size_t bytes) const {
   const auto offset =
       reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(shared_);
-  if (offset > config_.shared_bytes || config_.shared_bytes - offset < 16) {
-    fail(operation, "16 bytes at offset " + std::to_string(static_cast<std::intptr_t>(offset)) +
+  if (offset > config_.shared_bytes || config_.shared_bytes - offset < bytes) {
+    fail(operation, std::to_string(bytes) + " bytes at offset " +
+                        std::to_string(static_cast<std::intptr_t>(offset)) +
                         " are outside of the " + std::to_string(config_.shared_bytes) +
                         " bytes of shared memory");
   }
-  check_aligned(operation, address);
+  check_aligned(operation, address, bytes);
   return offset;
+}
+
+void CopyQueue::clear() {
+  copies.clear();
+  groups.clear();
+  arrivals.clear();
 }
 
 void CopyQueue::wait(int pending) {
   const std::size_t kept = std::min(static_cast<std::size_t>(pending), groups.size());
   const std::size_t ended = groups.size() - kept;
   if (ended == 0) return;
-  const std::size_t done = groups[ended - 1];
-  for (std::size_t i = 0; i < done; ++i) {
+  land(groups[ended - 1]);
+  groups.erase(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(ended));
+}
+
+/// The oldest copies.
+void CopyQueue::land(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
     const auto [to, from, valid] = copies[i];
     if (valid) {
       std::memcpy(to, from, 16);
@@ -228,9 +545,9 @@ void CopyQueue::wait(int pending) {
       std::memset(to, 0, 16);
     }
   }
-  copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(done));
-  groups.erase(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(ended));
-  for (std::size_t& end : groups) end -= done;
+  copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(count));
+  for (std::size_t& end : groups) end -= std::min(end, count);
+  for (Arrival& arrival : arrivals) arrival.copies -= std::min(arrival.copies, count);
 }
 
 void check(const LaunchConfig& config) {
@@ -283,6 +600,10 @@ void barrier(const char* operation, int id, int threads) {
   machine().barrier(operation, id, threads);
 }
 
+void arrive_at_barrier(const char* operation, int id, int threads) {
+  machine().arrive_at_barrier(operation, id, threads);
+}
+
 void yield(const char* operation) {
   machine().yield(operation);
 }
@@ -291,19 +612,19 @@ char* dynamic_shared() {
   return machine().shared();
 }
 
-std::size_t shared_offset(const char* operation, const void* address) {
-  return machine().shared_offset(operation, address);
+std::size_t shared_offset(const char* operation, const void* address, std::size_t bytes) {
+  return machine().shared_offset(operation, address, bytes);
 }
 
-void check_aligned(const char* operation, const void* address) {
-  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
-    fail(operation, "the address is not a multiple of 16 bytes");
+void check_aligned(const char* operation, const void* address, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0) {
+    fail(operation, "the address is not a multiple of " + std::to_string(bytes) + " bytes");
   }
 }
 
-void copy_async_16(void* shared, const void* global, bool valid) {
-  shared_offset("copy_async_16", shared);
-  check_aligned("copy_async_16", global);
+void copy_async_16(const char* operation, void* shared, const void* global, bool valid) {
+  shared_offset(operation, shared);
+  check_aligned(operation, global);
   std::memset(shared, 0xff, 16);
   machine().copies().copies.push_back(
       {static_cast<char*>(shared), static_cast<const char*>(global), valid});
@@ -317,6 +638,26 @@ void commit_copies() {
 
 void wait_copies(int pending) {
   machine().copies().wait(pending);
+}
+
+void make_barrier(void* barrier, int arrivals) {
+  machine().make_barrier(barrier, arrivals);
+}
+
+void arrive(void* barrier) {
+  machine().arrive(barrier);
+}
+
+void arrive_with_copies(void* barrier) {
+  machine().arrive_with_copies(barrier);
+}
+
+void wait_phase(void* barrier, unsigned parity) {
+  machine().wait_phase(barrier, parity);
+}
+
+void warpgroup(const WarpgroupCall& call) {
+  machine().warpgroup(call);
 }
 
 Statistics& counters() {

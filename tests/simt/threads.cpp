@@ -30,10 +30,12 @@ std::uint64_t Random::operator()() {
   return z ^ (z >> 31);
 }
 
-void Threads::run(int cta, int count, const std::function<void()>& body, Random& random) {
+void Threads::run(int cta, int count, const std::function<void()>& body,
+                  const std::function<void()>& idle, Random& random) {
   stacks_.reserve(count);
   fibers_.resize(static_cast<std::size_t>(count));
   body_ = &body;
+  idle_ = &idle;
   random_ = &random;
   cta_ = cta;
   count_ = alive_ = count;
@@ -96,8 +98,12 @@ void Threads::run_body() {
 void Threads::leave(Context& from) {
   int next = -1;
   if (!unwinding_ && !error_ && alive_ > 0) {
-    next = take_ready();
-    if (next < 0) error_ = std::make_exception_ptr(std::runtime_error(deadlock()));
+    try {
+      next = take_ready();
+      if (next < 0) throw std::runtime_error(deadlock());
+    } catch (...) {
+      error_ = std::current_exception();
+    }
   }
   if (next < 0) return Context::switch_between(from, main_);
   current_ = next;
@@ -111,6 +117,7 @@ void Threads::make_ready(int warp, unsigned lanes) {
 
 /// Draws a thread, or returns -1 if none can run.
 int Threads::take_ready() {
+  if (ready_warps_ == 0) (*idle_)();
   if (ready_warps_ == 0) return -1;
   const std::uint64_t random = (*random_)();
   const bool keep = (ready_warps_ >> favourite_ & 1u) != 0 && (random & 0xffff) >= change_rate_;

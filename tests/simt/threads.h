@@ -28,8 +28,9 @@ class Random {  // splitmix64
 class Threads {
  public:
   /// Runs body() in each of `count` threads to the end. The first exception of one ends all: the
-  /// others are unwound, and it is thrown here.
-  void run(int cta, int count, const std::function<void()>& body, Random& random);
+  /// others are unwound, and it is thrown here. Where no thread can run, idle() may release some.
+  void run(int cta, int count, const std::function<void()>& body, const std::function<void()>& idle,
+           Random& random);
 
   // For the running thread:
 
@@ -39,6 +40,9 @@ class Threads {
 
   /// The lanes of its warp that have returned from body().
   unsigned returned() const { return returned_[static_cast<std::size_t>(warp())]; }
+
+  /// Whether another thread than this one can run.
+  bool any_ready() const { return ready_warps_ != 0; }
 
   /// Lets parked lanes go on, the running thread's too, which must then park.
   void release(int warp, unsigned lanes);
@@ -72,6 +76,7 @@ class Threads {
   std::vector<Fiber> fibers_;
   Context main_;  // of run()
   const std::function<void()>* body_ = nullptr;
+  const std::function<void()>* idle_ = nullptr;
   Random* random_ = nullptr;
 
   int cta_ = 0;

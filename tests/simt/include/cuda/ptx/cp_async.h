@@ -9,11 +9,15 @@
 namespace trencadis::ptx {
 
 inline void copy_async_16(void* shared, const void* global, bool valid) {
-  simt::copy_async_16(shared, global, valid);
+  simt::copy_async_16("copy_async_16", shared, global, valid);
 }
 
 inline void copy_async_16(SharedAddress shared, const void* global, bool valid) {
   copy_async_16(detail::pointer_to(shared), global, valid);
+}
+
+inline void copy_async_run_16(SharedAddress shared, const void* global) {
+  simt::copy_async_16("copy_async_run_16", detail::pointer_to(shared), global, true);
 }
 
 inline void commit_copies() {

@@ -47,6 +47,11 @@ inline void sync_threads_named(int barrier, int threads) {
   simt::barrier("sync_threads_named", barrier, threads);
 }
 
+inline void arrive_threads_named(int barrier, int threads) {
+  if (barrier < 1 || barrier > 15) simt::fail("arrive_threads_named", "barriers are 1 .. 15");
+  simt::arrive_at_barrier("arrive_threads_named", barrier, threads);
+}
+
 namespace detail {
 
 struct Exchange {
