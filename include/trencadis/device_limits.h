@@ -18,6 +18,7 @@ struct DeviceLimits {
   int query_tiles = 1 | 16 | 32 | 64 | 128;  // T_q that the kernels for it have, each its bit
   int max_query_tile = 128;                  // largest of them in use
   int max_kv_tile = 128;                     // largest T_kv beside more than 16 rows
+  int min_kv_tile = 32;                      // smallest T_kv
   int min_tensor_query_tile = 16;            // rows of the smallest matrix tile; 1: any
   double item_overhead_us = 1.0;             // prologue + epilogue of a work item
   double tile_overhead_us = 0.05;            // fixed cost of a KV tile

@@ -15,7 +15,7 @@
 namespace trencadis::codegen {
 
 /// Version of what the kernels take and of how they are launched.
-inline constexpr std::uint32_t kCudaKernelAbi = 2;
+inline constexpr std::uint32_t kCudaKernelAbi = 3;
 
 /// The kernel of a compiled spec: (const AttentionParams, const PlanImage*).
 inline constexpr const char* kAttentionSymbol = "trencadis_attention";
@@ -29,10 +29,18 @@ std::string_view cuda_element_tag(DType dtype, std::string_view argument);
 /// What is decided about a kernel besides the spec.
 struct CudaKernelConfig {
   std::string architecture;  // for the prebuild command; the text does not depend on it
-  int warps = 4;             // of a CTA
+  int warps = 4;             // of a CTA that multiply
+  /// More warps that only copy, in the Hopper template, whose CTAs have roles
+  /// (kernels/cuda/collective/ring_queues.h); 0 in the portable one, where every warp does all.
+  int producer_warps = 0;
+  int query_buffers = 1;     // of the Hopper template: query tiles in shared memory, 1 or 2
   int ctas_per_sm = 1;       // that registers must suffice for
   std::vector<contract::TileClass> classes;  // in the order of the plan's tile classes
-  std::vector<int> stages;  // of each class: K and V tiles in shared memory, at least 2
+  /// Of each class. Portable template: K and V tiles in shared memory, at least 2. Hopper template:
+  /// tiles of K or of V in the ring that all classes share, at least 3.
+  std::vector<int> stages;
+
+  int threads() const { return (warps + producer_warps) * 32; }
 };
 
 /// The translation unit of a spec's attention kernel. It depends on the variant's code,

@@ -28,6 +28,11 @@ void check_device(const DeviceLimits& device) {
         device.max_query_tile);
   check(device.max_kv_tile >= 32, "device.max_kv_tile is {}, expected at least 32",
         device.max_kv_tile);
+  check(device.min_kv_tile == 32 || device.min_kv_tile == 64 || device.min_kv_tile == 128,
+        "device.min_kv_tile is {}, expected 32, 64 or 128", device.min_kv_tile);
+  check(device.min_kv_tile <= device.max_kv_tile,
+        "device.min_kv_tile is {}, expected at most device.max_kv_tile = {}", device.min_kv_tile,
+        device.max_kv_tile);
   check(device.tile_memory >= 0, "device.tile_memory is {}, expected at least 0",
         device.tile_memory);
 }

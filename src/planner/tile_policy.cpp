@@ -15,8 +15,9 @@ constexpr int kStages = 2;  // K and V tiles in flight
 /// registers, and there a long tile spreads the fixed cost of one.
 std::int32_t choose_kv_tile(const AttentionSpec& spec, const DeviceLimits& device,
                             std::int32_t q_rows) {
-  const std::int32_t largest = q_rows <= 16 ? 64 : std::min(128, device.max_kv_tile);
-  for (std::int32_t kv_tokens = largest; kv_tokens >= 32; kv_tokens /= 2) {
+  const std::int32_t largest =
+      q_rows <= 16 ? std::max(64, device.min_kv_tile) : std::min(128, device.max_kv_tile);
+  for (std::int32_t kv_tokens = largest; kv_tokens >= device.min_kv_tile; kv_tokens /= 2) {
     if (device.tile_memory == 0 || tile_bytes(spec, {q_rows, kv_tokens}) <= device.tile_memory) {
       return kv_tokens;
     }

@@ -34,6 +34,30 @@ struct Plain {
   using Params = NoParams;
 };
 
+/// The same by the Hopper template; with more slots than tiles in flight, or as few as it takes.
+template <class ElementTag, int kQk, int kVo = kQk, int kTokens = 128, int kSlots = 4,
+          int kBuffers = 2>
+struct Ring : Plain<ElementTag, kQk, kVo> {
+  static constexpr int kWarps = 8;
+  static constexpr int kQueryBuffers = kBuffers;
+  using TileClasses = collective::TileClasses<Tile<16, kTokens, kSlots>, Tile<128, kTokens, kSlots>>;
+};
+
+struct Portable {
+  template <class Tag, int kQk, int kVo = kQk>
+  using Config = Plain<Tag, kQk, kVo>;
+};
+struct Hopper {
+  template <class Tag, int kQk, int kVo = kQk>
+  using Config = Ring<Tag, kQk, kVo>;
+};
+
+/// What holds for every template.
+template <class Template>
+class SimtAttention : public ::testing::Test {};
+using Templates = ::testing::Types<Portable, Hopper>;
+TYPED_TEST_SUITE(SimtAttention, Templates);
+
 ProblemBuilder builder(DType dtype, int dim) {
   ProblemBuilder b;
   b.heads(4, 2).dims(dim).dtype(dtype).page_size(16);
@@ -45,27 +69,30 @@ std::vector<Lengths> mixed_lengths() {
   return {{1, 300}, {1, 1}, {0, 5}, {1, 0}, {7, 133}, {20, 64}, {40, 41}, {90, 200}, {3, 2}};
 }
 
-TEST(SimtAttention, DecodeIsSplitAndMerged) {
+TYPED_TEST(SimtAttention, DecodeIsSplitAndMerged) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   const Problem p =
       builder(DType::bf16, 64).lengths({{1, 900}, {1, 1}, {1, 64}, {1, 0}, {1, 129}}).build();
   for (const int ctas : {1, 3, 16})
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p, ctas), p)) << ctas;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, ctas), p)) << ctas;
 }
 
-TEST(SimtAttention, EveryClassInOneLaunch) {
+TYPED_TEST(SimtAttention, EveryClassInOneLaunch) {
+  using Config = typename TypeParam::template Config<Half, 64>;
   for (const bool causal : {false, true}) {
     ProblemBuilder b = builder(DType::f16, 64).lengths(mixed_lengths());
     if (causal) b.causal();
     const Problem p = b.build();
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<Half, 64>>(p), p)) << causal;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p)) << causal;
   }
 }
 
-TEST(SimtAttention, TheOrderOfThreadsChangesNoBit) {
+TYPED_TEST(SimtAttention, TheOrderOfThreadsChangesNoBit) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   const Problem p = builder(DType::bf16, 64).causal().lengths(mixed_lengths()).build();
-  const Output first = run_emulated<Plain<BFloat, 64>>(p, 3, 1);
+  const Output first = run_emulated<Config>(p, 3, 1);
   for (std::uint64_t seed = 2; seed < 6; ++seed)
-    EXPECT_TRUE(same_bits(first, run_emulated<Plain<BFloat, 64>>(p, 3, seed))) << seed;
+    EXPECT_TRUE(same_bits(first, run_emulated<Config>(p, 3, seed))) << seed;
 }
 
 template <class Config>
@@ -76,7 +103,10 @@ struct Plain256 : Plain<BFloat, 256> {  // 128 rows by 128 tokens have no room
 };
 using DimConfigs = ::testing::Types<Plain<BFloat, 16>, Plain<Half, 24>, Plain<Half, 40>,
                                     Plain<BFloat, 80>, Plain<BFloat, 96>, Plain<Half, 128>,
-                                    Plain<BFloat, 192, 128>, Plain<Half, 72, 136>, Plain256>;
+                                    Plain<BFloat, 192, 128>, Plain<Half, 72, 136>, Plain256,
+                                    Ring<Half, 64>, Ring<BFloat, 128, 128, 128, 3, 1>,
+                                    Ring<BFloat, 128, 64, 64, 7>, Ring<BFloat, 192, 128, 64>,
+                                    Ring<Half, 256, 256, 64, 4, 1>>;
 TYPED_TEST_SUITE(Dims, DimConfigs);
 
 TYPED_TEST(Dims, H2AreRightForEveryClass) {
@@ -90,7 +120,8 @@ TYPED_TEST(Dims, H2AreRightForEveryClass) {
   EXPECT_EQ(simt::attention_statistics().ldmatrix_conflicts, 0u);
 }
 
-TEST(SimtAttention, A3EveryPageSizeLayoutAndPool) {
+TYPED_TEST(SimtAttention, A3EveryPageSizeLayoutAndPool) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   for (const std::int64_t page : {1, 2, 3, 8, 16, 24, 64, 128, 1024}) {
     for (const KvLayout layout : {KvLayout::nhd, KvLayout::hnd}) {
       const Problem p = builder(DType::bf16, 64)
@@ -100,70 +131,76 @@ TEST(SimtAttention, A3EveryPageSizeLayoutAndPool) {
                             .lengths({{1, 150}, {9, 33}, {2, 128}})
                             .causal()
                             .build();
-      EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << page;
+      EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p)) << page;
     }
   }
   const Problem ragged =
       builder(DType::bf16, 64).ragged().lengths({{1, 150}, {9, 33}, {2, 128}}).build();
-  EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(ragged), ragged));
+  EXPECT_TRUE(close_to_reference(run_emulated<Config>(ragged), ragged));
 }
 
-TEST(SimtAttention, H1EveryGroupSize) {
+TYPED_TEST(SimtAttention, H1EveryGroupSize) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   for (const int group : {1, 2, 3, 5, 7, 8, 9, 16, 40}) {
     ProblemBuilder b;
     b.heads(2 * group, 2).dims(64).dtype(DType::bf16).page_size(16).causal();
     const Problem p = b.lengths({{1, 200}, {5, 77}, {17, 17}}).build();
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << group;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p)) << group;
   }
 }
 
-TEST(SimtAttention, WindowsOnBothSides) {
+TYPED_TEST(SimtAttention, WindowsOnBothSides) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   for (const auto& [left, right] : {std::pair{0, 0}, {5, 0}, {40, 3}, {-1, 10}, {100, -1}}) {
     const Problem p = builder(DType::bf16, 64)
                           .variant(variants::softmax({.window_left = left, .window_right = right}))
                           .lengths(mixed_lengths())
                           .build();
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << left << ' ' << right;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p)) << left << ' ' << right;
   }
 }
 
-TEST(SimtAttention, ScalesOfEverySign) {
+TYPED_TEST(SimtAttention, ScalesOfEverySign) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   for (const double scale : {-0.3, 1e-39, 1e-30, 2.0}) {
     const Problem p =
         builder(DType::bf16, 64).sm_scale(scale).lengths(mixed_lengths()).causal().build();
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p)) << scale;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p)) << scale;
   }
 }
 
-TEST(SimtAttention, E3LargeLogits) {
+TYPED_TEST(SimtAttention, E3LargeLogits) {
+  using Config = typename TypeParam::template Config<BFloat, 128>;
   for (const double key : {-48.0, 48.0}) {
     Problem p = builder(DType::bf16, 128).lengths({{1, 1}, {1, 2}, {20, 2}}).build();
     set_queries(p, 40);
     set_keys(p, [&](std::int64_t, std::int64_t) { return key; });
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 128>>(p), p));
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p));
   }
 }
 
-TEST(SimtAttention, SinksJoinOnce) {
+TYPED_TEST(SimtAttention, SinksJoinOnce) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   const Problem p = builder(DType::bf16, 64)
                         .variant(variants::softmax({.causal = true, .sinks = true}))
                         .lengths(mixed_lengths())
                         .build();
   for (const int ctas : {1, 7})
-    EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p, ctas), p));
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, ctas), p));
 }
 
-TEST(SimtAttention, LseInBaseTwo) {
+TYPED_TEST(SimtAttention, LseInBaseTwo) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   const Problem p =
       builder(DType::bf16, 64).lse_base(LseBase::two).lengths(mixed_lengths()).causal().build();
-  EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p));
+  EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p));
 }
 
 struct Float32 : Plain<float, 64> {
   using TileClasses = OneRow;
 };
 
-TEST(SimtAttention, Float32OnCudaCores) {
+TEST(SimtPortable, Float32OnCudaCores) {
   ProblemBuilder b = builder(DType::f32, 64).causal();
   const Problem p = b.lengths({{1, 300}, {9, 70}, {1, 0}}).build();
   DeviceLimits device = simt::device_of(3);
@@ -171,7 +208,8 @@ TEST(SimtAttention, Float32OnCudaCores) {
   EXPECT_TRUE(close_to_reference(run_emulated<Float32>(p, device), p));
 }
 
-TEST(SimtAttention, RowsAtAddressesOfTheirOwn) {
+TYPED_TEST(SimtAttention, RowsAtAddressesOfTheirOwn) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   // A head of 64 in rows of 68 elements: no row but the first of a page begins at 16 bytes.
   Problem p = builder(DType::bf16, 64).page_size(4).lengths({{1, 100}, {9, 33}}).build();
   HostTensor k(DType::bf16, {40, 4, 2, 68}), v(DType::bf16, {40, 4, 2, 68}),
@@ -188,10 +226,11 @@ TEST(SimtAttention, RowsAtAddressesOfTheirOwn) {
   move(p.k, k);
   move(p.v, v);
   move(p.q, q);
-  EXPECT_TRUE(close_to_reference(run_emulated<Plain<BFloat, 64>>(p), p));
+  EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p));
 }
 
-TEST(SimtAttention, PoolsThatRunBackwards) {
+TYPED_TEST(SimtAttention, PoolsThatRunBackwards) {
+  using Config = typename TypeParam::template Config<Half, 64>;
   Problem p = builder(DType::f16, 64).causal().lengths(mixed_lengths()).build();
   const auto last = static_cast<std::int32_t>(p.k.size(0)) - 1;
   for (std::int32_t& page : p.matrix.indices) page = last - page;
@@ -200,22 +239,24 @@ TEST(SimtAttention, PoolsThatRunBackwards) {
     strides[0] = -strides[0];
     *pool = TensorView(pool->select(0, last).data(), pool->dtype(), pool->shape(), strides);
   }
-  EXPECT_TRUE(close_to_reference(run_emulated<Plain<Half, 64>>(p), p));
+  EXPECT_TRUE(close_to_reference(run_emulated<Config>(p), p));
 }
 
-TEST(SimtAttention, LogitsNearTheLargestFloat) {
+TYPED_TEST(SimtAttention, LogitsNearTheLargestFloat) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   // 2.9e38 and half of it: log2 e times the first is no float, their difference is a weight of 0.
   Problem p = builder(DType::bf16, 64).sm_scale(1.0).lengths({{1, 2}, {20, 70}}).build();
   set_queries(p, 1e19);
   set_keys(p, [](std::int64_t, std::int64_t j) { return j == 1 ? 4.5e17 : 2.25e17; });
-  const Output output = run_emulated<Plain<BFloat, 64>>(p);
+  const Output output = run_emulated<Config>(p);
   const Output exact = run_reference(p);
   for (std::size_t i = 0; i < exact.lse.size(); ++i)
     EXPECT_NEAR(output.lse[i] / exact.lse[i], 1.0, 1e-5) << i;
   EXPECT_TRUE(close_to_reference(output, p));
 }
 
-TEST(SimtAttention, LogitsOfEverySizeBetween) {
+TYPED_TEST(SimtAttention, LogitsOfEverySizeBetween) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
   // Rows whose largest logit is 10^n, tile after tile larger: weights must come out of differences.
   for (double size = 1e2; size < 1e37; size *= 1e3) {
     Problem p = builder(DType::bf16, 64).sm_scale(1.0).lengths({{1, 200}, {20, 300}}).build();
@@ -223,7 +264,7 @@ TEST(SimtAttention, LogitsOfEverySizeBetween) {
     set_keys(p, [&](std::int64_t, std::int64_t j) {
       return size / 64 * (1.0 + std::floor(static_cast<double>(j) / 50) / 4);
     });
-    const Output output = run_emulated<Plain<BFloat, 64>>(p);
+    const Output output = run_emulated<Config>(p);
     const Output exact = run_reference(p);
     for (std::size_t i = 0; i < exact.lse.size(); ++i)
       EXPECT_NEAR(output.lse[i] / exact.lse[i], 1.0, 1e-5) << size;

@@ -15,6 +15,7 @@
 #include "backends/cpu/stock_params.h"
 #include "backends/cpu/variant_registry.h"
 #include "cuda/entry/attention.h"
+#include "cuda/entry/attention_ring.h"
 #include "engine/run_arguments.h"
 #include "engine/validate.h"
 #include "planner/plan_image.h"
@@ -31,6 +32,23 @@ inline DeviceLimits device_of(int ctas) {
   device.name = "simt";
   device.num_ctas = ctas;
   device.item_overhead_us = 0.2;
+  return device;
+}
+
+/// Whether a configuration is one of the Hopper template.
+template <class Config>
+inline constexpr bool kIsRing = requires { Config::kQueryBuffers; };
+
+/// With the tiles of the Hopper template.
+template <class Config>
+DeviceLimits device_for(int ctas) {
+  DeviceLimits device = device_of(ctas);
+  if constexpr (kIsRing<Config>) {
+    using Layout = collective::RingLayout<Config>;
+    device.query_tiles = 16 | 128;
+    device.min_kv_tile = device.max_kv_tile = Layout::kTokens;
+    device.tile_memory = 0;
+  }
   return device;
 }
 
@@ -117,12 +135,15 @@ testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits
                            params);
     if constexpr (std::is_same_v<typename Config::Params, cpu::StockParams>)
       params.variant = cpu::resolve_variant(problem.spec.variant).arrange(params.variant);
-    const auto shared = entry::kSharedBytes<Config>;
-    launch({.ctas = ctas,
-            .threads = Config::kWarps * 32,
-            .shared_bytes = static_cast<std::size_t>(shared),
-            .seed = seed},
-           [&] { entry::attention<Config>(params, image.get()); });
+    LaunchConfig config{.ctas = ctas, .threads = Config::kWarps * 32, .seed = seed};
+    if constexpr (kIsRing<Config>) {
+      config.threads += collective::RingLayout<Config>::kProducerThreads;
+      config.shared_bytes = static_cast<std::size_t>(entry::kRingSharedBytes<Config>);
+      launch(config, [&] { entry::attention_ring<Config>(params, image.get()); });
+    } else {
+      config.shared_bytes = static_cast<std::size_t>(entry::kSharedBytes<Config>);
+      launch(config, [&] { entry::attention<Config>(params, image.get()); });
+    }
     attention_statistics() = statistics();
   });
 }
@@ -130,7 +151,7 @@ testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits
 template <class Config>
 testing::Output run_emulated(const testing::Problem& problem, int ctas = 3,
                              std::uint64_t seed = 1) {
-  return run_emulated<Config>(problem, device_of(ctas), seed);
+  return run_emulated<Config>(problem, device_for<Config>(ctas), seed);
 }
 
 }  // namespace trencadis::simt

@@ -116,6 +116,18 @@ struct Destination {
   TRENCADIS_FN long long row(int r) const { return static_cast<long long>(slot) * slot_rows + r; }
 };
 
+/// The type in whose pairs an output leaves; of float, which leaves otherwise, any.
+template <class Output>
+struct PackedType {
+  using Type = Output;
+};
+template <>
+struct PackedType<float> {
+  using Type = ptx::BFloat;
+};
+template <class Output>
+using PackedOf = typename PackedType<Output>::Type;
+
 /// Writes the rows of an item from the state of all warps. `Loop` is the main loop that holds it:
 /// its states of one row by several warps are first merged, in the order of the keys.
 template <class Config, class Loop>
@@ -123,21 +135,23 @@ class Epilogue {
  public:
   using Shape = typename Loop::Shape;
 
-  TRENCADIS_DEVICE Epilogue(const contract::AttentionParams& params,
-                            const typename Config::Params& variant, const Block& block,
-                            const Destination& to, char* shared)
-      : final_(params, variant), block_(block), to_(to), shared_(shared) {}
+  TRENCADIS_DEVICE Epilogue(const Loop& loop, const Destination& to)
+      : loop_(loop),
+        final_(loop.launch().params, loop.launch().variant),
+        block_(loop.block()),
+        to_(to),
+        shared_(loop.launch().shared) {}
 
-  /// The ring of stages is free, and free again afterwards.
-  TRENCADIS_DEVICE void run(Loop& loop) {
-    if constexpr (Config::kUseSoftmax) publish_states(loop);
+  /// The room for states and output is free, and free again afterwards.
+  TRENCADIS_DEVICE void run() {
+    if constexpr (Config::kUseSoftmax) publish_states();
     write_row_totals();
 #pragma unroll
     for (int first = 0; first < Shape::kDimVo; first += Shape::kSlice) {
-      put_slice(loop, first);
-      ptx::sync_cta();
+      put_slice(first);
+      Shape::sync();
       write_slice(first);
-      ptx::sync_cta();
+      Shape::sync();
     }
   }
 
@@ -151,21 +165,19 @@ class Epilogue {
   TRENCADIS_DEVICE float* output() const {
     return reinterpret_cast<float*>(shared_ + Shape::kOutput);
   }
-  TRENCADIS_DEVICE const RowEntry& row(int r) const {
-    return reinterpret_cast<const RowEntry*>(shared_ + Shape::kRowTable)[r];
-  }
+  TRENCADIS_DEVICE RowEntry row(int r) const { return loop_.row(r); }
 
-  TRENCADIS_DEVICE void publish_states(Loop& loop) const {
+  TRENCADIS_DEVICE void publish_states() const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
-      if (!loop.has_part()) break;
-      const float sum = sum_of_quad(loop.state[r].sum);
+      if (!loop_.has_part()) break;
+      const float sum = sum_of_quad(loop_.state[r].sum);
       if (ptx::lane_index() % 4 == 0) {
-        maxima()[loop.state_row(r)] = loop.state[r].base * loop.unit();
-        sums()[loop.state_row(r)] = sum;
+        maxima()[loop_.state_row(r)] = loop_.state[r].base * loop_.unit();
+        sums()[loop_.state_row(r)] = sum;
       }
     }
-    ptx::sync_cta();
+    Shape::sync();
   }
 
   /// Of row r, over the warps that hold parts of it.
@@ -198,19 +210,19 @@ class Epilogue {
 
   /// Columns [first, first + kSlice) of each warp's rows, scaled so that parts of a row add up to
   /// its final value.
-  TRENCADIS_DEVICE void put_slice(const Loop& loop, int first) const {
+  TRENCADIS_DEVICE void put_slice(int first) const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
-      if (!loop.has_part()) break;
-      const int tile_row = loop.thread_row(r);
-      const float scale = scale_of(tile_row, loop.state_row(r) / Shape::kRows);
-      float* to = output() + loop.state_row(r) * Shape::kSliceStride;
+      if (!loop_.has_part()) break;
+      const int tile_row = loop_.thread_row(r);
+      const float scale = scale_of(tile_row, loop_.state_row(r) / Shape::kRows);
+      float* to = output() + loop_.state_row(r) * Shape::kSliceStride;
 #pragma unroll
       for (int j = 0; j < Loop::kOutTiles; ++j) {
         if (j * 8 < first || j * 8 >= first + Shape::kSlice) continue;
 #pragma unroll
         for (int c = 0; c < 2; ++c)
-          to[loop.thread_column(j, c) - first] = loop.o[r / 2][j][r % 2 * 2 + c] * scale;
+          to[loop_.thread_column(j, c) - first] = loop_.o[r / 2][j][r % 2 * 2 + c] * scale;
       }
     }
   }
@@ -256,118 +268,134 @@ class Epilogue {
     }
   }
 
+  const Loop& loop_;
   const FinalRow<Config> final_;
   const Block& block_;
   Destination to_;
   char* shared_;
 };
 
-/// The same where no other warp has a part of a warp's rows: each warp writes its own, and waits
-/// for no other. The ring of stages is free.
+/// A word of each of four tiles, of a row that the lanes 4 i .. 4 i + 3 share, becomes all four words
+/// of one tile: of tile lane % 4.
+TRENCADIS_DEVICE void gather_tile(unsigned (&words)[4]) {
+  const int lane = ptx::lane_index();
+#pragma unroll
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = (lane & bit) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const unsigned other = ptx::shuffle_xor(upper ? words[i] : words[i + bit], bit);
+      (upper ? words[i] : words[i + bit]) = other;
+    }
+  }
+}
+
+/// The same where no other warp holds a part of a warp's rows: each warp writes its own, straight
+/// from its registers, and waits for no other.
 template <class Config, class Loop>
 class WarpEpilogue {
  public:
-  using Shape = typename Loop::Shape;
   using Output = typename Config::Output;
 
-  TRENCADIS_DEVICE WarpEpilogue(const contract::AttentionParams& params,
-                                const typename Config::Params& variant, const Block& block,
-                                const Destination& to, char* shared)
-      : final_(params, variant), block_(block), to_(to), shared_(shared) {}
+  TRENCADIS_DEVICE WarpEpilogue(const Loop& loop, const Destination& to)
+      : loop_(loop),
+        final_(loop.launch().params, loop.launch().variant),
+        block_(loop.block()),
+        to_(to) {}
 
-  TRENCADIS_DEVICE void run(const Loop& loop) {
+  TRENCADIS_DEVICE void run() const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
-      const float sum = sum_of_quad(loop.state[r].sum);
-      const int tile_row = loop.thread_row(r);
-      if (tile_row < block_.rows) finish(loop, r, tile_row, sum);
+      const float sum = sum_of_quad(loop_.state[r].sum);
+      const int tile_row = loop_.thread_row(r);
+      const RowEntry row = loop_.row(tile_row);
+      RowTotal total{0.0f, 1.0f};
+      if constexpr (Config::kUseSoftmax) total = {loop_.state[r].base * loop_.unit(), sum};
+      if (to_.is_final())
+        write_final(r, tile_row, row, total);
+      else if (tile_row < block_.rows)
+        write_state(r, tile_row, total);
     }
-    if (!to_.is_final()) return;
-    ptx::sync_warp();
-    copy_out(loop);
   }
 
  private:
-  /// Final rows go through shared memory, from where they leave in pieces of 16 bytes.
-  using Tile = typename Shape::OutputTile;
-
-  TRENCADIS_DEVICE void finish(const Loop& loop, int r, int tile_row, float sum) const {
-    const RowEntry row = Queries<Config, Shape>::row(shared_, tile_row);
-    RowTotal total{0.0f, 1.0f};
-    if constexpr (Config::kUseSoftmax) total = {loop.state[r].base * loop.unit(), sum};
-    const bool leads = ptx::lane_index() % 4 == 0;
-    if (to_.is_final()) {
-      const float factor = final_.normaliser(row, total);
-      if (leads) final_.store_lse(block_, row, total);
-      const ptx::SharedAddress staged = ptx::shared_place(shared_) + Shape::kRing;
-      each_pair(loop, r, [&](int d, float left, float right) {
-        left = final_.transformed(block_, row, d, left * factor);
-        right = final_.transformed(block_, row, d + 1, right * factor);
-        const ptx::SharedAddress at = staged + Tile::element_offset(tile_row, d);
-        if constexpr (Element<Output>::kBytes == 2)
-          ptx::store_shared(at, ptx::pack<Output>(left, right));
-        else
-          ptx::store_shared(at, Pair{left, right});
-      });
-    } else {
-      const float factor = Config::kUseSoftmax ? total.inverse() : 1.0f;
-      if (leads)
-        final_.params.partial_lse[to_.row(tile_row)] = Config::kUseSoftmax ? total.lse() : 0.0f;
-      float* const o = final_.params.partial_o + to_.row(tile_row) * Config::kHeadDimVo;
-      each_pair(loop, r, [&](int d, float left, float right) {
-        ptx::store_global_8(o + d, left * factor, right * factor);
-      });
-    }
+  TRENCADIS_DEVICE static bool leads() {
+    return ptx::lane_index() % 4 == 0;
+  }
+  /// What the thread holds of its r-th row in the j-th tile of columns.
+  TRENCADIS_DEVICE float value(int r, int j, int c) const {
+    return loop_.o[r / 2][j][r % 2 * 2 + c];
   }
 
-  struct alignas(8) Pair {
-    float left, right;
-  };
-
-  /// Calls visit(d, value of d, value of d + 1) for what the thread holds of its r-th row.
-  template <class Visit>
-  TRENCADIS_DEVICE static void each_pair(const Loop& loop, int r, Visit visit) {
+  TRENCADIS_DEVICE void write_state(int r, int tile_row, const RowTotal& total) const {
+    const float factor = Config::kUseSoftmax ? total.inverse() : 1.0f;
+    if (leads())
+      final_.params.partial_lse[to_.row(tile_row)] = Config::kUseSoftmax ? total.lse() : 0.0f;
+    float* const o = final_.params.partial_o + to_.row(tile_row) * Config::kHeadDimVo;
 #pragma unroll
     for (int j = 0; j * 8 < Config::kHeadDimVo; ++j)
-      visit(loop.thread_column(j, 0), loop.o[r / 2][j][r % 2 * 2], loop.o[r / 2][j][r % 2 * 2 + 1]);
+      ptx::store_global_8(o + loop_.thread_column(j, 0), value(r, j, 0) * factor,
+                          value(r, j, 1) * factor);
   }
 
-  TRENCADIS_DEVICE void copy_out(const Loop& loop) const {
-    constexpr int kUsed = Config::kHeadDimVo / Tile::kChunkElements;
-    const ptx::SharedAddress staged = ptx::shared_place(shared_) + Shape::kRing;
-    const int first = loop.warp_row();
-    const int end = min_of(first + Shape::kWarpRows, block_.rows);
-    constexpr int kBatch = 4;
-#pragma unroll 1
-    for (unsigned begin = ptx::lane_index(); begin < unsigned{Shape::kWarpRows * kUsed};
-         begin += 32 * kBatch) {
-      ptx::Bytes16 bytes[kBatch];
-      RowEntry row[kBatch];
+  /// All lanes come here: those that share a row exchange what they hold of it.
+  TRENCADIS_DEVICE void write_final(int r, int tile_row, const RowEntry& row,
+                                    const RowTotal& total) const {
+    const bool valid = tile_row < block_.rows;
+    const float factor = final_.normaliser(row, total);
+    if (valid && leads()) final_.store_lse(block_, row, total);
+    const auto output = [&](int j, int c) {
+      return final_.transformed(block_, row, loop_.thread_column(j, c), value(r, j, c) * factor);
+    };
+    constexpr int kTiles = Config::kHeadDimVo / 8;
+    constexpr int kRuns = Element<Output>::kBytes == 2 ? kTiles / 4 * 4 : 0;
+    if (final_.aligned()) {
 #pragma unroll
-      for (int n = 0; n < kBatch; ++n) {
-        const int r = min_of(first + static_cast<int>((begin + 32 * n) / kUsed), Shape::kRows - 1);
-        const int chunk = static_cast<int>((begin + 32 * n) % kUsed);
-        bytes[n] = ptx::load_shared_16(staged + Tile::offset(r, chunk));
-        row[n] = Queries<Config, Shape>::row(shared_, r);
-      }
+      for (int first = 0; first < kRuns; first += 4) {
+        unsigned words[4];
 #pragma unroll
-      for (int n = 0; n < kBatch; ++n) {
-        const int r = first + static_cast<int>((begin + 32 * n) / kUsed);
-        const int chunk = static_cast<int>((begin + 32 * n) % kUsed);
-        if (r >= end) continue;
-        char* const to = final_.place(block_, row[n], chunk * Tile::kChunkElements);
-        if (final_.aligned())
-          ptx::store_global_16(to, bytes[n]);
-        else
-          store_elements_16<Output>(to, bytes[n]);
+        for (int j = 0; j < 4; ++j)
+          words[j] = ptx::pack<PackedOutput>(output(first + j, 0), output(first + j, 1));
+        gather_tile(words);
+        const int column = (first + ptx::lane_index() % 4) * 8;
+        if (valid)
+          ptx::store_global_16(final_.place(block_, row, column),
+                               {words[0], words[1], words[2], words[3]});
       }
+      if (valid) write_pairs<kRuns, kTiles>(row, output);
+    } else if (valid) {
+      write_elements<kTiles>(row, output);
     }
   }
 
+  /// Only called for what it is; float has no pairs in a word.
+  using PackedOutput = PackedOf<Output>;
+
+  template <int kFirst, int kEnd, class Values>
+  TRENCADIS_DEVICE void write_pairs(const RowEntry& row, Values output) const {
+#pragma unroll
+    for (int j = kFirst; j < kEnd; ++j) {
+      char* const to = final_.place(block_, row, loop_.thread_column(j, 0));
+      if constexpr (Element<Output>::kBytes == 2)
+        *reinterpret_cast<unsigned*>(to) = ptx::pack<PackedOutput>(output(j, 0), output(j, 1));
+      else
+        ptx::store_global_8(reinterpret_cast<float*>(to), output(j, 0), output(j, 1));
+    }
+  }
+  template <int kEnd, class Values>
+  TRENCADIS_DEVICE void write_elements(const RowEntry& row, Values output) const {
+#pragma unroll
+    for (int j = 0; j < kEnd; ++j)
+#pragma unroll
+      for (int c = 0; c < 2; ++c)
+        store_element<Output>(final_.place(block_, row, loop_.thread_column(j, c)), output(j, c));
+  }
+
+  const Loop& loop_;
   const FinalRow<Config> final_;
   const Block& block_;
   Destination to_;
-  char* shared_;
 };
 
 }  // namespace trencadis::collective

@@ -37,8 +37,7 @@ TRENCADIS_DEVICE void run_tile(const Launch<Config>& launch, const Block& block,
     using Loop = TensorLoop<Config, Tile>;
     Loop loop(launch, block);
     loop.run(begin, end);
-    using End = EpilogueOf<Config, Loop>;
-    typename End::Type(launch.params, launch.variant, block, to, launch.shared).run(loop);
+    typename EpilogueOf<Config, Loop>::Type(loop, to).run();
   }
 }
 
@@ -101,32 +100,33 @@ TRENCADIS_DEVICE void take_item(const Launch<Config>& launch, const contract::Pl
   ptx::sync_cta();
 }
 
-/// The partial states of the work are written. If they were the last of their merge, the CTA
-/// merges.
-template <class Config>
-TRENCADIS_DEVICE void arrive(const Launch<Config>& launch, const contract::PlanImage& plan) {
-  Work& work = Work::of(launch.shared);
+/// The partial states of a block are written. If they were the last of their merge, those who come
+/// here merge; they meet by sync(). `is_last` is theirs, in shared memory.
+template <class Config, class Sync>
+TRENCADIS_DEVICE void arrive(const Launch<Config>& launch, const contract::PlanImage& plan,
+                             const Block& block, const Destination& to,
+                             const contract::ImageSlot& slot, int& is_last, Sync sync) {
   ptx::fence_device();
-  ptx::sync_cta();
+  sync();
   if (ptx::thread_index() == 0) {
-    int* const arrivals = const_cast<int*>(plan.arrivals()) + work.slot.merge;
-    work.is_last = ptx::atomic_add(arrivals, 1) == work.slot.slot_count - 1;
-    if (work.is_last) *arrivals = 0;  // for the next run of the plan
+    int* const arrivals = const_cast<int*>(plan.arrivals()) + slot.merge;
+    is_last = ptx::atomic_add(arrivals, 1) == slot.slot_count - 1;
+    if (is_last) *arrivals = 0;  // for the next run of the plan
   }
-  ptx::sync_cta();
-  if (!work.is_last) return;
+  sync();
+  if (!is_last) return;
   ptx::fence_device();
-  merge_block(FinalRow<Config>(launch.params, launch.variant), work.block, work.slot,
-              work.to.slot_rows);
+  merge_block(FinalRow<Config>(launch.params, launch.variant), block, slot, to.slot_rows);
 }
 
 /// Nobody reads the work afterwards.
 template <class Config>
 TRENCADIS_DEVICE void run_item(const Launch<Config>& launch, const contract::PlanImage& plan) {
-  const Work& work = Work::of(launch.shared);
+  Work& work = Work::of(launch.shared);
   run_class<Config, 0>(typename Config::TileClasses{}, work.tile_class, launch, work.block,
                        work.kv_begin, work.kv_end, work.to);
-  if (!work.to.is_final()) arrive(launch, plan);
+  if (!work.to.is_final())
+    arrive(launch, plan, work.block, work.to, work.slot, work.is_last, [] { ptx::sync_cta(); });
 }
 
 template <class Config, class Tile, bool kOneRow = Tile::kRows == 1>

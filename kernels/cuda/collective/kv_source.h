@@ -18,6 +18,8 @@ namespace trencadis::collective {
 template <class Config, class Shape>
 class KvSource {
  public:
+  static constexpr int kTokens = Shape::kTokens;
+
   /// What a thread has asked for about its token of a tile and not yet told the others. Nothing
   /// here is looked at before publish(), so that nobody waits for memory in between.
   struct Lookup {

@@ -33,10 +33,10 @@ struct Launch {
   char* shared;
 };
 
-/// To be followed by a barrier.
+/// `page_table` is its place from the start of shared memory. To be followed by a barrier.
 template <class Config>
 TRENCADIS_DEVICE Launch<Config> make_launch(const contract::AttentionParams& params,
-                                            const contract::PlanImage& plan) {
+                                            const contract::PlanImage& plan, int page_table = 0) {
   char* const shared = ptx::dynamic_shared();
   if (ptx::thread_index() == 0) {
     using Tag = typename Config::Element;
@@ -44,7 +44,7 @@ TRENCADIS_DEVICE Launch<Config> make_launch(const contract::AttentionParams& par
                                         params.k_stride_head);
     const bool values = rows_aligned<Tag>(params.v, params.v_stride_page, params.v_stride_token,
                                           params.v_stride_head);
-    PageTable::of(shared) = {plan.pages(), plan.positions(), keys && values};
+    PageTable::of(shared + page_table) = {plan.pages(), plan.positions(), keys && values};
   }
   // A scale of 0 makes all logits 0, but 0 times a hidden logit's infinity is NaN.
   constexpr float kSmallest = 1.17549435e-38f;

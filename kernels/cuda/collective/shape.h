@@ -15,6 +15,7 @@
 
 #include "contract/units.h"
 #include "cuda/collective/element.h"
+#include "cuda/ptx/thread.h"
 #include "cuda/tile/shared_tile.h"
 
 namespace trencadis::collective {
@@ -89,6 +90,11 @@ struct TileShape {
 
   static constexpr int kStateRows = kKvWarps * kRows;
 
+  /// Those who work on the tile meet.
+  TRENCADIS_DEVICE static void sync() {
+    ptx::sync_cta();
+  }
+
   // Shared memory, in bytes from its start.
   static constexpr int kTables = kStages + 1;  // tiles whose tokens are known
   static constexpr int kRowTable = kHeadBytes;
@@ -111,11 +117,8 @@ struct TileShape {
   static constexpr int kStagesEnd = kRing + kStages * kStageBytes;
   static constexpr int kSlice = output_end(kDimVo) <= kStagesEnd ? kDimVo : min_of(kDimVo, 64);
   static constexpr int kSliceStride = kSlice + 4;  // floats
-  /// Where no other warp holds a part of a warp's rows, and there is room for all rows as output,
-  /// each warp writes its own.
-  using OutputTile = tile::SharedTile<kDimVo, Element<typename Config::Output>::kBytes>;
-  static constexpr bool kWarpsWrite = kKvWarps == 1 && kTileWarps == Config::kWarps &&
-                                      kRing + OutputTile::bytes(kRows) <= kStagesEnd;
+  /// Where no other warp holds a part of a warp's rows, each warp writes its own.
+  static constexpr bool kWarpsWrite = kKvWarps == 1 && kTileWarps == Config::kWarps;
   static constexpr int kBytes = kWarpsWrite ? kStagesEnd : max_of(kStagesEnd, output_end(kSlice));
 };
 

@@ -10,15 +10,14 @@
 #include "cuda/collective/block.h"
 #include "cuda/collective/kv_source.h"
 #include "cuda/collective/launch.h"
+#include "cuda/collective/logits.h"
 #include "cuda/collective/queries.h"
 #include "cuda/collective/shape.h"
 #include "cuda/collective/softmax.h"
 #include "cuda/collective/transform.h"
-#include "cuda/ptx/convert.h"
-#include "cuda/ptx/mma.h"
+#include "cuda/collective/warp_products.h"
 #include "cuda/ptx/thread.h"
 #include "cuda/tile/fragments.h"
-#include "variant/chain.h"
 
 namespace trencadis::collective {
 
@@ -26,16 +25,16 @@ template <class Config, class Tile>
 class TensorLoop {
  public:
   using Shape = TileShape<Config, Tile>;
-  using Functor = typename Config::Functor;
   using Tag = typename Config::Element;
   using Source = KvSource<Config, Shape>;
+  using QueryTile = typename Shape::QueryTile;
+  using KeyTile = typename Shape::KeyTile;
+  using ValueTile = typename Shape::ValueTile;
 
   static constexpr int kRowTiles = Shape::kRowTiles;
   static constexpr int kKeyTiles = Shape::kWarpKeys / 8;  // of 8 columns of S
   static constexpr int kOutTiles = Shape::kDimVo / 8;     // of 8 columns of O
   static constexpr int kThreadRows = 2 * kRowTiles;       // rows that a thread holds part of
-  static constexpr bool kMasks = variant::kHasHook<Functor, variant::kLogitsMask>;
-  static constexpr bool kTransforms = variant::kHasHook<Functor, variant::kLogitsTransform>;
 
   TRENCADIS_DEVICE TensorLoop(const Launch<Config>& launch, const Block& block)
       : launch_(launch), block_(block), thread_(ptx::opaque(ptx::thread_index())) {}
@@ -58,8 +57,13 @@ class TensorLoop {
     ptx::sync_cta();
   }
 
-  /// What one unit of s is worth as a logit.
-  TRENCADIS_DEVICE float unit() const { return kTransforms ? 1.0f : launch_.scale; }
+  /// What one unit of s is worth as a logit, and as an exponent of 2.
+  TRENCADIS_DEVICE float unit() const {
+    return logit_unit(launch_);
+  }
+  TRENCADIS_DEVICE float factor() const {
+    return unit() * kLog2E;
+  }
 
   // What the epilogue takes.
   float o[kRowTiles][kOutTiles][4];
@@ -81,9 +85,7 @@ class TensorLoop {
 #pragma unroll 1
     for (int tile = 0; tile < Shape::kStages - 1; ++tile) source.copy(tile);
     Queries<Config, Shape>::transform(launch_.variant, block_, launch_.shared);
-    first_position_ = block_.position(Queries<Config, Shape>::row(launch_.shared, 0).qo_pos);
-    last_position_ =
-        block_.position(Queries<Config, Shape>::row(launch_.shared, block_.rows - 1).qo_pos);
+    positions_ = row_positions(block_, row(0), row(block_.rows - 1));
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
@@ -100,12 +102,24 @@ class TensorLoop {
   TRENCADIS_DEVICE int kv_warp() const {
     return (thread_ >> 5) / Shape::kQueryWarps;
   }
+
+ public:
   /// First key of the warp in a tile.
   TRENCADIS_DEVICE int warp_key() const {
     return kv_warp() * Shape::kWarpKeys;
   }
-
- public:
+  TRENCADIS_DEVICE const Launch<Config>& launch() const {
+    return launch_;
+  }
+  TRENCADIS_DEVICE const Block& block() const {
+    return block_;
+  }
+  TRENCADIS_DEVICE const RowPositions& positions() const {
+    return positions_;
+  }
+  TRENCADIS_DEVICE RowEntry row(int r) const {
+    return Queries<Config, Shape>::row(launch_.shared, r);
+  }
   /// First row of the warp.
   TRENCADIS_DEVICE int warp_row() const {
     return query_warp() * Shape::kWarpRows;
@@ -123,230 +137,28 @@ class TensorLoop {
   }
 
  private:
+  TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4]) {
+    float rescale[kThreadRows];
+    if (raise_bases(s, state, factor(), rescale)) scale_rows(o, rescale);
+    collective::weigh(s, state, factor());
+  }
+
   // --- one tile ----------------------------------------------------------------------------------
 
   TRENCADIS_DEVICE void attend(const Source& source, int tile) {
     float s[kRowTiles][kKeyTiles][4];
     if (has_part()) {
-      score(source.keys(tile), s);
-      finish_logits(source, tile, s);
+      const ptx::SharedAddress queries = ptx::shared_place(launch_.shared) + Shape::kQuery;
+      multiply_keys<Tag, QueryTile, KeyTile, Shape::kDimQk / 16>(
+          tile::walk_rows<QueryTile>(queries, warp_row(), thread_ & 31),
+          tile::walk_keys<KeyTile>(source.keys(tile), warp_key(), thread_ & 31), s);
+      finish_logits<Config>(*this, source, tile, s);
       if constexpr (Config::kUseSoftmax) weigh(s);
     }
-    if constexpr (kMasks) clear_unseen_values(source.values(tile), s);
-    if (has_part()) accumulate(source.values(tile), s);
-  }
-
-  /// Of the products of one step: of the warp's row tiles, and of two column tiles.
-  struct RowOperand {
-    unsigned tile[kRowTiles][4];
-  };
-  struct ColumnOperand {
-    unsigned r[4];
-  };
-
-  /// Operands are loaded one pair of key tiles ahead of the products that take them.
-  TRENCADIS_DEVICE void score(ptx::SharedAddress keys, float (&s)[kRowTiles][kKeyTiles][4]) const {
-    using Queries = typename Shape::QueryTile;
-    using Keys = typename Shape::KeyTile;
-    constexpr int kSteps = Shape::kDimQk / 16;
-    constexpr int kPairs = kKeyTiles / 2;
-    const ptx::SharedAddress query_walk = tile::walk_rows<Queries>(
-        ptx::shared_place(launch_.shared) + Shape::kQuery, warp_row(), thread_ & 31);
-    const ptx::SharedAddress key_walk = tile::walk_keys<Keys>(keys, warp_key(), thread_ & 31);
-    RowOperand rows, next_rows;
-    ColumnOperand pair, next_pair;
-    const auto load_rows = [&](int step) {
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i)
-        tile::load_rows<Queries>(next_rows.tile[i], query_walk, 16 * i, step);
-    };
-    const auto load_keys = [&](int p, int step) {
-      tile::load_keys<Keys>(next_pair.r, key_walk, 16 * p, step);
-    };
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
-#pragma unroll
-      for (int j = 0; j < kKeyTiles; ++j)
-#pragma unroll
-        for (int c = 0; c < 4; ++c) s[i][j][c] = 0.0f;
-    load_rows(0);
-    load_keys(0, 0);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      rows = next_rows;
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p) {
-        pair = next_pair;
-        if (p + 1 < kPairs) {
-          load_keys(p + 1, step);
-        } else if (step + 1 < kSteps) {
-          load_rows(step + 1);
-          load_keys(0, step + 1);
-        }
-#pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) {
-          ptx::mma_16x8x16<Tag>(s[i][2 * p], rows.tile[i], pair.r[0], pair.r[1]);
-          ptx::mma_16x8x16<Tag>(s[i][2 * p + 1], rows.tile[i], pair.r[2], pair.r[3]);
-        }
-      }
-    }
-  }
-
-  TRENCADIS_DEVICE static void negate(float (&s)[kRowTiles][kKeyTiles][4]) {
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
-#pragma unroll
-      for (int j = 0; j < kKeyTiles; ++j)
-#pragma unroll
-        for (int c = 0; c < 4; ++c) s[i][j][c] = -s[i][j][c];
-  }
-
-  /// What one unit of s is worth as an exponent of 2.
-  TRENCADIS_DEVICE float factor() const {
-    return unit() * kLog2E;
-  }
-
-  /// Hooks and masks. Afterwards s is the logit: divided by the scale where no hook has seen it and
-  /// the softmax is still to apply it.
-  TRENCADIS_DEVICE void finish_logits(const Source& source, int tile,
-                                      float (&s)[kRowTiles][kKeyTiles][4]) const {
-    constexpr bool kScaled = kTransforms || !Config::kUseSoftmax;
-    const int tokens = source.tokens(tile);
-    const bool bounded =
-        launch_.bounds.any() &&
-        (!source.in_order() ||
-         !launch_.bounds.hide_none(first_position_, last_position_, source.position(tile, 0),
-                                   source.position(tile, tokens - 1)));
-    const bool hides = kMasks || bounded || tokens < Shape::kTokens;
-    if (!kScaled && launch_.negate) negate(s);
-    if (!kScaled && !hides) return;
-    const float scale = launch_.negate ? -launch_.scale : launch_.scale;
-    // Read again for each tile that asks: most do not, and registers are dearer.
-    RowEntry rows[kThreadRows];
-    Visible visible[kThreadRows];
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) {
-      rows[r] = Queries<Config, Shape>::row(launch_.shared, thread_row(r));
-      visible[r] = launch_.bounds.visible(block_.position(rows[r].qo_pos));
-    }
-    constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
-#pragma unroll
-    for (int j = 0; j < kKeyTiles; ++j) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int token = warp_key() + thread_column(j, c);
-        const int position = source.position(tile, token);
-#pragma unroll
-        for (int r = 0; r < kThreadRows; ++r) {
-          float& logit = s[r / 2][j][r % 2 * 2 + c];
-          if constexpr (kScaled) logit *= scale;
-          if constexpr (kTransforms)
-            logit = Functor::logits_transform(launch_.variant, logit,
-                                              block_.logit_coord(rows[r], position));
-          if (!hides) continue;
-          bool keep = token < tokens && visible[r].holds(position);
-          if constexpr (kMasks)
-            keep = keep &&
-                   Functor::logits_mask(launch_.variant, block_.logit_coord(rows[r], position));
-          logit = keep ? logit : kHidden;
-        }
-      }
-    }
-  }
-
-  TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4]) {
-    const auto at = [&](int r, int i) -> float& { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; };
-    float largest[kThreadRows];
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) largest[r] = at(r, 0);
-#pragma unroll
-    for (int i = 1; i < 2 * kKeyTiles; ++i)
-#pragma unroll
-      for (int r = 0; r < kThreadRows; ++r) largest[r] = fmaxf(largest[r], at(r, i));
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) largest[r] = max_of_quad(largest[r]);
-    raise_bases(largest);
-    float offset[kThreadRows];
-    bool large = false;
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) {
-      offset[r] = offset_of(state[r], factor());
-      large = large || !(fabsf(offset[r]) <= kLargestOffset);
-    }
-    if (ptx::any_in_warp(large)) {
-#pragma unroll
-      for (int r = 0; r < kThreadRows; ++r) {
-        if (fabsf(offset[r]) <= kLargestOffset) continue;
-#pragma unroll
-        for (int i = 0; i < 2 * kKeyTiles; ++i) at(r, i) -= state[r].base;
-        offset[r] = 0.0f;
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * kKeyTiles; ++i) {
-#pragma unroll
-      for (int r = 0; r < kThreadRows; ++r) {
-        at(r, i) = ptx::exp2_approx(fmaf(at(r, i), factor(), offset[r]));
-        state[r].sum += at(r, i);
-      }
-    }
-  }
-
-  TRENCADIS_DEVICE void raise_bases(const float (&largest)[kThreadRows]) {
-    // Of the smallest scales it would be infinite, and minus infinity plus that is no number.
-    const float slack = fminf(kSlack / factor(), 1e38f);
-    bool outgrown = false;
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r)
-      outgrown = outgrown || outgrows(state[r], largest[r], slack);
-    if (!ptx::any_in_warp(outgrown)) return;
-#pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) {
-      if (!outgrows(state[r], largest[r], slack)) continue;  // its bits are its own
-      const float rescale = take_base(state[r], largest[r], factor());
-#pragma unroll
-      for (int j = 0; j < kOutTiles; ++j) {
-        o[r / 2][j][r % 2 * 2] *= rescale;
-        o[r / 2][j][r % 2 * 2 + 1] *= rescale;
-      }
-    }
-  }
-
-  TRENCADIS_DEVICE void accumulate(ptx::SharedAddress values,
-                                   const float (&s)[kRowTiles][kKeyTiles][4]) {
-    using Values = typename Shape::ValueTile;
-    constexpr int kSteps = Shape::kWarpKeys / 16;
-    constexpr int kParts = kOutTiles / 2;
-    const ptx::SharedAddress walk = tile::walk_rows<Values>(values, warp_key(), thread_ & 31);
-    ColumnOperand pair, next_pair;
-    tile::load_values<Values>(next_pair.r, walk, 0, 0);
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      RowOperand weights;
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        // The accumulators of two products side by side are the row operand of the next.
-        const auto& left = s[i][2 * step];
-        const auto& right = s[i][2 * step + 1];
-        weights.tile[i][0] = ptx::pack<Tag>(left[0], left[1]);
-        weights.tile[i][1] = ptx::pack<Tag>(left[2], left[3]);
-        weights.tile[i][2] = ptx::pack<Tag>(right[0], right[1]);
-        weights.tile[i][3] = ptx::pack<Tag>(right[2], right[3]);
-      }
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        pair = next_pair;
-        if (part + 1 < kParts)
-          tile::load_values<Values>(next_pair.r, walk, 16 * step, part + 1);
-        else if (step + 1 < kSteps)
-          tile::load_values<Values>(next_pair.r, walk, 16 * (step + 1), 0);
-#pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) {
-          ptx::mma_16x8x16<Tag>(o[i][2 * part], weights.tile[i], pair.r[0], pair.r[1]);
-          ptx::mma_16x8x16<Tag>(o[i][2 * part + 1], weights.tile[i], pair.r[2], pair.r[3]);
-        }
-      }
-    }
+    if constexpr (kMasksLogits<Config>) clear_unseen_values(source.values(tile), s);
+    if (has_part())
+      multiply_values<Tag, ValueTile>(
+          tile::walk_rows<ValueTile>(source.values(tile), warp_key(), thread_ & 31), s, o);
   }
 
   // --- what only some variants pay for -----------------------------------------------------------
@@ -369,11 +181,11 @@ class TensorLoop {
       }
     }
     ptx::sync_cta();
-    using Values = typename Shape::ValueTile;
-    for (int i = thread_; i < Shape::kTokens * Values::kChunks; i += Shape::kThreads) {
-      const int token = i / Values::kChunks;
+    for (int i = thread_; i < Shape::kTokens * ValueTile::kChunks; i += Shape::kThreads) {
+      const int token = i / ValueTile::kChunks;
       if (seen[token] == 0)
-        ptx::store_shared_16(values + Values::offset(token, i % Values::kChunks), ptx::Bytes16{});
+        ptx::store_shared_16(values + ValueTile::offset(token, i % ValueTile::kChunks),
+                             ptx::Bytes16{});
     }
     ptx::sync_cta();
   }
@@ -381,8 +193,7 @@ class TensorLoop {
   const Launch<Config>& launch_;
   const Block& block_;
   const int thread_;
-  int first_position_ = 0;  // of the block's first and last row, on the axis of the keys
-  int last_position_ = 0;
+  RowPositions positions_;
 };
 
 }  // namespace trencadis::collective

@@ -13,9 +13,10 @@ struct alignas(16) Bytes16 {
   unsigned w[4];
 };
 
-/// The dynamic shared memory of the CTA, 128-byte aligned: a line of all 32 banks.
+/// The dynamic shared memory of the CTA, aligned to eight lines of all 32 banks, after which swizzled
+/// layouts repeat.
 TRENCADIS_DEVICE char* dynamic_shared() {
-  extern __shared__ __align__(128) char trencadis_dynamic_shared[];
+  extern __shared__ __align__(1024) char trencadis_dynamic_shared[];
   return trencadis_dynamic_shared;
 }
 
@@ -35,6 +36,13 @@ struct SharedAddress {
 
 TRENCADIS_DEVICE SharedAddress shared_place(const void* shared) {
   return {shared_address(shared)};
+}
+
+/// base + index * bytes: one multiplication that adds, where a product of 64 bits takes several.
+TRENCADIS_DEVICE const char* far_address(const char* base, int index, int bytes) {
+  const char* result;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(result) : "r"(index), "r"(bytes), "l"(base));
+  return result;
 }
 
 /// For data that nobody writes while the kernel runs and that is read once: it leaves L1 alone.

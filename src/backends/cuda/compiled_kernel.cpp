@@ -33,7 +33,7 @@ CompiledKernel::CompiledKernel(const AttentionSpec& spec, const KernelPolicy& po
       module_(load(spec, policy, context_)),
       services_(prepare_services(spec, context_, policy.config.architecture)),
       attention_(module_.function(codegen::kAttentionSymbol)),
-      threads_(static_cast<unsigned>(policy.config.warps) * 32),
+      threads_(static_cast<unsigned>(policy.config.threads())),
       overlaps_(may_overlap(policy.config.architecture)) {
   const int bytes = module_.constant(codegen::kSharedBytesSymbol);
   const int most = context_->attribute(DeviceAttribute::max_shared_memory_per_block_optin);

@@ -10,6 +10,7 @@
 
 #include "backends/cuda/shared_memory.h"
 #include "base/check.h"
+#include "base/env.h"
 #include "codegen/stock_components.h"
 #include "codegen/validate.h"
 #include "contract/plan.h"
@@ -126,6 +127,77 @@ std::optional<KernelPolicy> best_policy(const AttentionSpec& spec,
   return fitting_policy(spec, architecture, {kWarps, 1});
 }
 
+// --- the Hopper template -------------------------------------------------------------------------
+
+/// Two warpgroups that multiply, of 64 rows each, and one that copies.
+constexpr int kHopperWarps = 8;
+constexpr int kHopperProducerWarps = 4;
+constexpr int kHopperRows = 128;
+/// Two pairs of tiles: one is multiplied while the other is on its way. More than eight tiles of the
+/// smallest rows have brought nothing.
+constexpr int kMinSlots = 4;
+constexpr int kMaxSlots = 8;
+
+/// Whether the template takes the spec: rows of whole slabs of 64 elements of 16 bits, and functors
+/// that rewrite no tile of keys or values and ask for no look at each weight.
+bool suits_hopper(const AttentionSpec& spec, const codegen::CudaArchitecture& architecture) {
+  constexpr codegen::ComponentSet kTaken = codegen::kSoftCap | codegen::kAlibi | codegen::kSigmoid;
+  const auto stock = codegen::parse_stock_chain(spec.variant.functor);
+  return architecture.name == "sm_90a" && size_of(spec.dtype_kv) == 2 &&
+         spec.head_dim_qk % 64 == 0 && spec.vo() % 64 == 0 && longest_row(spec) <= 256 && stock &&
+         (*stock & ~kTaken) == 0;
+}
+
+/// As many slots as there is room for, beside as many query tiles as leave kMinSlots.
+bool fill_ring(const AttentionSpec& spec, codegen::CudaKernelConfig& config, std::int64_t room) {
+  for (const int buffers : {2, 1}) {
+    config.query_buffers = buffers;
+    for (int slots = kMaxSlots; slots >= kMinSlots; --slots) {
+      config.stages.assign(config.classes.size(), slots);
+      if (shared_bytes(spec, config) <= room) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<KernelPolicy> hopper_policy(const AttentionSpec& spec,
+                                          const codegen::CudaArchitecture& architecture) {
+  KernelPolicy policy;
+  codegen::CudaKernelConfig& config = policy.config;
+  config.architecture = std::string(architecture.name);
+  config.warps = kHopperWarps;
+  config.producer_warps = kHopperProducerWarps;
+  config.ctas_per_sm = 1;
+  DeviceLimits& limits = policy.tiles;
+  limits.name = architecture.name;
+  limits.query_tiles = 16 | kHopperRows;
+  limits.max_query_tile = kHopperRows;
+  for (const int tokens : {128, 64}) {
+    limits.min_kv_tile = limits.max_kv_tile = tokens;
+    const planner::TilePolicy tiles = planner::choose_tiles(spec, limits);
+    config.classes = {tiles.classes.begin(), tiles.classes.begin() + tiles.count};
+    if (fill_ring(spec, config, architecture.max_cta_shared_memory)) return policy;
+  }
+  return std::nullopt;
+}
+
+/// $TRENCADIS_CUDA_TEMPLATE: what of both is asked for, where a spec has the choice.
+bool wants_hopper() {
+  const std::string name = base::environment("TRENCADIS_CUDA_TEMPLATE");
+  if (!name.empty() && name != "portable" && name != "hopper")
+    base::fail(ErrorKind::invalid_argument,
+               "TRENCADIS_CUDA_TEMPLATE is '{}', expected portable or hopper", name);
+  return name != "portable";
+}
+
+/// The larger part of what a device's tensor cores can do is out of mma.sync's reach.
+std::optional<KernelPolicy> policy_for(const AttentionSpec& spec,
+                                       const codegen::CudaArchitecture& architecture) {
+  if (suits_hopper(spec, architecture) && wants_hopper())
+    if (auto policy = hopper_policy(spec, architecture)) return policy;
+  return best_policy(spec, architecture);
+}
+
 constexpr int kDimStep = 8;  // rows are copied in pieces of 16 bytes
 constexpr int kMaxDim = 512;
 
@@ -165,7 +237,7 @@ KernelPolicy kernel_policy(const AttentionSpec& spec,
     base::fail(ErrorKind::not_supported,
                "dtype_kv is bfloat16, which the tensor cores of {} do not have: it needs sm_80",
                architecture.name);
-  std::optional<KernelPolicy> policy = best_policy(spec, architecture);
+  std::optional<KernelPolicy> policy = policy_for(spec, architecture);
   if (!policy)
     base::fail(ErrorKind::not_supported,
                "head dims {} and {} need {} bytes for the smallest tiles, and tables beside them; "

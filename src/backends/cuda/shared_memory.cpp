@@ -22,16 +22,14 @@ struct Extents {
       : dim_qk(round_up(spec.head_dim_qk, 16)),
         dim_vo(round_up(spec.vo(), 16)),
         element(static_cast<std::int64_t>(size_of(spec.dtype_kv))),
-        output(static_cast<std::int64_t>(size_of(spec.dtype_o))),
         warps(config.warps) {}
 
   std::int64_t chunks(std::int64_t dim) const { return dim * element / 16; }
   /// tile/shared_tile.h: rows of whole bank lines, or an odd number of chunks apart.
-  static std::int64_t row_bytes(std::int64_t dim, std::int64_t element_bytes) {
-    const std::int64_t count = dim * element_bytes / 16;
+  std::int64_t row_bytes(std::int64_t dim) const {
+    const std::int64_t count = chunks(dim);
     return (count % 8 == 0 ? count : count | 1) * 16;
   }
-  std::int64_t row_bytes(std::int64_t dim) const { return row_bytes(dim, element); }
   std::int64_t ring_bytes(std::int64_t tokens, std::int64_t stages) const {
     return stages *
            (round_up(tokens * row_bytes(dim_qk), 128) + round_up(tokens * row_bytes(dim_vo), 128));
@@ -42,7 +40,7 @@ struct Extents {
   }
   std::int64_t scratch_bytes() const { return warps * std::max(dim_qk, dim_vo) * kFloat; }
 
-  std::int64_t dim_qk, dim_vo, element, output, warps;
+  std::int64_t dim_qk, dim_vo, element, warps;
 };
 
 std::int64_t tensor_bytes(const Extents& x, const contract::TileClass& tile, int stages) {
@@ -55,7 +53,7 @@ std::int64_t tensor_bytes(const Extents& x, const contract::TileClass& tile, int
   const std::int64_t state_rows = kv_warps * rows;
   const std::int64_t ring_end = at + x.ring_bytes(tokens, stages);
   const bool own_rows = kv_warps == 1 && std::min(x.warps, rows / 16) == x.warps;
-  if (own_rows && at + rows * x.row_bytes(x.dim_vo, x.output) <= ring_end) return ring_end;
+  if (own_rows) return ring_end;
   const auto output_end = [&](std::int64_t columns) {
     return round_up(
         round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (columns + 4) * kFloat, 128);
@@ -76,9 +74,36 @@ std::int64_t vector_bytes(const Extents& x, std::int64_t tokens, int stages) {
   return at + std::max(x.ring_bytes(tokens, stages), shares * x.dim_vo * kFloat);
 }
 
+/// kernels/cuda/collective/ring_layout.h and small_loop.h. Rows are whole slabs of 64 elements.
+std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConfig& config) {
+  constexpr std::int64_t kSlab = 64, kElement = 2;
+  constexpr std::int64_t kPageTable = 32, kStrides = 48, kWork = 80, kBarrier = 8;
+  constexpr std::int64_t kProducerRows = 128, kStatesOfRows = 16;
+  const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab), dim_vo = round_up(spec.vo(), kSlab);
+  const std::int64_t buffers = config.query_buffers, slots = config.stages.front();
+  const std::int64_t tokens = config.classes.front().kv_tokens;
+  std::int64_t rows = 0;
+  for (const contract::TileClass& tile : config.classes)
+    rows = std::max<std::int64_t>(rows, tile.q_rows);
+  std::int64_t at = buffers * rows * dim_qk * kElement;
+  at += slots * tokens * std::max(dim_qk, dim_vo) * kElement;
+  at += kPageTable + kStrides + buffers * kWork;
+  at = round_up(at + 2 * (slots + buffers) * kBarrier, 128);
+  at += buffers * rows * kRowEntry;
+  at += 2 * 2 * kProducerRows * kFloat;    // where rows lie
+  at += slots * tokens * kFloat;           // and which they are
+  at += config.warps * dim_qk * kFloat;    // rows that hooks take apart
+  at = round_up(at, 128);
+  const std::int64_t state_rows =
+      kStatesOfRows * tokens / std::max<std::int64_t>(16, tokens / config.warps);
+  const std::int64_t slice = std::min<std::int64_t>(dim_vo, 32);
+  return round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (slice + 4) * kFloat;
+}
+
 }  // namespace
 
 std::int64_t shared_bytes(const AttentionSpec& spec, const codegen::CudaKernelConfig& config) {
+  if (config.producer_warps > 0) return ring_bytes(spec, config);
   const Extents extents(spec, config);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < config.classes.size(); ++i) {

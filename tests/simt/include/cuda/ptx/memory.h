@@ -38,6 +38,10 @@ inline char* pointer_to(SharedAddress at) {
 }
 }  // namespace detail
 
+inline const char* far_address(const char* base, int index, int bytes) {
+  return base + static_cast<long long>(index) * bytes;
+}
+
 inline Bytes16 load_global_16(const void* global) {
   simt::check_aligned("load_global_16", global);
   Bytes16 result;

@@ -1,0 +1,174 @@
+// From products to weights: hooks, masks and the step of the online softmax over what a thread holds
+// of a tile, s[i][j][c] as accumulators of m16n8 products lie. The same for every main loop; a loop
+// says where its rows and keys are.
+#pragma once
+
+#include "cuda/collective/block.h"
+#include "cuda/collective/launch.h"
+#include "cuda/collective/softmax.h"
+#include "cuda/ptx/math.h"
+#include "cuda/ptx/thread.h"
+#include "variant/chain.h"
+
+namespace trencadis::collective {
+
+template <class Config>
+inline constexpr bool kMasksLogits =
+    variant::kHasHook<typename Config::Functor, variant::kLogitsMask>;
+template <class Config>
+inline constexpr bool kTransformsLogits =
+    variant::kHasHook<typename Config::Functor, variant::kLogitsTransform>;
+
+/// What one unit of s is worth as a logit.
+template <class Config>
+TRENCADIS_DEVICE float logit_unit(const Launch<Config>& launch) {
+  return kTransformsLogits<Config> ? 1.0f : launch.scale;
+}
+
+/// Of a block's first and last row, on the axis of the keys.
+struct RowPositions {
+  int first = 0;
+  int last = 0;
+};
+TRENCADIS_DEVICE RowPositions row_positions(const Block& block, const RowEntry& first,
+                                            const RowEntry& last) {
+  return {block.position(first.qo_pos), block.position(last.qo_pos)};
+}
+
+/// Hooks and masks. Afterwards s is the logit: divided by the scale where no hook has seen it and
+/// the softmax is still to apply it.
+template <class Config, class Loop, class Source, int kRowTiles, int kKeyTiles>
+TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int tile,
+                                    float (&s)[kRowTiles][kKeyTiles][4]) {
+  using Functor = typename Config::Functor;
+  constexpr int kThreadRows = 2 * kRowTiles;
+  constexpr bool kScaled = kTransformsLogits<Config> || !Config::kUseSoftmax;
+  const Launch<Config>& launch = loop.launch();
+  const Block& block = loop.block();
+  const int tokens = source.tokens(tile);
+  const bool bounded =
+      launch.bounds.any() &&
+      (!source.in_order() ||
+       !launch.bounds.hide_none(loop.positions().first, loop.positions().last,
+                                source.position(tile, 0), source.position(tile, tokens - 1)));
+  const bool hides = kMasksLogits<Config> || bounded || tokens < Source::kTokens;
+  if (!kScaled && launch.negate) {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+      for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) s[i][j][c] = -s[i][j][c];
+  }
+  if (!kScaled && !hides) return;
+  const float scale = launch.negate ? -launch.scale : launch.scale;
+  // Read again for each tile that asks: most do not, and registers are dearer.
+  RowEntry rows[kThreadRows];
+  Visible visible[kThreadRows];
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) {
+    rows[r] = loop.row(loop.thread_row(r));
+    visible[r] = launch.bounds.visible(block.position(rows[r].qo_pos));
+  }
+  constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
+#pragma unroll
+  for (int j = 0; j < kKeyTiles; ++j) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const int token = loop.warp_key() + loop.thread_column(j, c);
+      const int position = source.position(tile, token);
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r) {
+        float& logit = s[r / 2][j][r % 2 * 2 + c];
+        if constexpr (kScaled) logit *= scale;
+        if constexpr (kTransformsLogits<Config>)
+          logit = Functor::logits_transform(launch.variant, logit,
+                                            block.logit_coord(rows[r], position));
+        if (!hides) continue;
+        bool keep = token < tokens && visible[r].holds(position);
+        if constexpr (kMasksLogits<Config>)
+          keep =
+              keep && Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position));
+        logit = keep ? logit : kHidden;
+      }
+    }
+  }
+}
+
+/// Moves the bases of rows that the tile outgrows, and their sums with them. False where no row of
+/// the warp has; otherwise rescale[r] is what the outputs of a row are to be multiplied by. Of a
+/// row whose base stays it is 1: its bits are its own.
+template <int kRowTiles, int kKeyTiles>
+TRENCADIS_DEVICE bool raise_bases(const float (&s)[kRowTiles][kKeyTiles][4],
+                                  RowState (&state)[2 * kRowTiles], float factor,
+                                  float (&rescale)[2 * kRowTiles]) {
+  constexpr int kThreadRows = 2 * kRowTiles;
+  const auto at = [&](int r, int i) { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; };
+  float largest[kThreadRows];
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) largest[r] = at(r, 0);
+#pragma unroll
+  for (int i = 1; i < 2 * kKeyTiles; ++i)
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) largest[r] = fmaxf(largest[r], at(r, i));
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) largest[r] = max_of_quad(largest[r]);
+  // Of the smallest scales it would be infinite, and minus infinity plus that is no number.
+  const float slack = fminf(kSlack / factor, 1e38f);
+  bool outgrown = false;
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r)
+    outgrown = outgrown || outgrows(state[r], largest[r], slack);
+  if (!ptx::any_in_warp(outgrown)) return false;
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r)
+    rescale[r] =
+        outgrows(state[r], largest[r], slack) ? take_base(state[r], largest[r], factor) : 1.0f;
+  return true;
+}
+
+template <int kRowTiles, int kOutTiles>
+TRENCADIS_DEVICE void scale_rows(float (&o)[kRowTiles][kOutTiles][4],
+                                 const float (&factor)[2 * kRowTiles]) {
+#pragma unroll
+  for (int r = 0; r < 2 * kRowTiles; ++r)
+#pragma unroll
+    for (int j = 0; j < kOutTiles; ++j) {
+      o[r / 2][j][r % 2 * 2] *= factor[r];
+      o[r / 2][j][r % 2 * 2 + 1] *= factor[r];
+    }
+}
+
+/// Logits become weights relative to their rows' bases, and add to the rows' sums.
+template <int kRowTiles, int kKeyTiles>
+TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4], RowState (&state)[2 * kRowTiles],
+                            float factor) {
+  constexpr int kThreadRows = 2 * kRowTiles;
+  const auto at = [&](int r, int i) -> float& { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; };
+  float offset[kThreadRows];
+  bool large = false;
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) {
+    offset[r] = offset_of(state[r], factor);
+    large = large || !(fabsf(offset[r]) <= kLargestOffset);
+  }
+  if (ptx::any_in_warp(large)) {
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) {
+      if (fabsf(offset[r]) <= kLargestOffset) continue;
+#pragma unroll
+      for (int i = 0; i < 2 * kKeyTiles; ++i) at(r, i) -= state[r].base;
+      offset[r] = 0.0f;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 2 * kKeyTiles; ++i) {
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) {
+      at(r, i) = ptx::exp2_approx(fmaf(at(r, i), factor, offset[r]));
+      state[r].sum += at(r, i);
+    }
+  }
+}
+
+}  // namespace trencadis::collective

@@ -1,0 +1,159 @@
+// A CTA with roles walks its part of a plan: one warpgroup brings the tiles of item after item, the
+// others multiply (design: docs/decisions/0013).
+#pragma once
+
+#include "contract/params.h"
+#include "contract/plan_image.h"
+#include "cuda/collective/epilogue.h"
+#include "cuda/collective/item.h"
+#include "cuda/collective/queues.h"
+#include "cuda/collective/ring_consumer.h"
+#include "cuda/collective/ring_layout.h"
+#include "cuda/collective/ring_producer.h"
+#include "cuda/collective/row_scratch.h"
+#include "cuda/collective/small_loop.h"
+#include "cuda/collective/warpgroup_loop.h"
+#include "cuda/ptx/mbarrier.h"
+#include "cuda/ptx/sync.h"
+#include "cuda/ptx/thread.h"
+#include "cuda/ptx/warpgroup.h"
+#include "variant/chain.h"
+#include "variant/concept.h"
+
+namespace trencadis::collective {
+
+/// Hooks that the consumers can call. The others rewrite tiles of keys or values, or look at their
+/// weights, which the loops of queues.h do.
+inline constexpr variant::HookSet kRingHooks =
+    variant::kQueryTransform | variant::kLogitsTransform | variant::kOutputTransform;
+
+/// Rewrites the queries in shared memory; nothing for functors without the hook.
+template <class Config>
+TRENCADIS_DEVICE void transform_queries(const Launch<Config>& launch, const RingWork& work,
+                                        int buffer) {
+  using Functor = typename Config::Functor;
+  using Layout = RingLayout<Config>;
+  if constexpr (variant::kHasHook<Functor, variant::kQueryTransform>) {
+    char* const shared = launch.shared;
+    const int warp = ptx::warp_index();
+    auto* scratch =
+        reinterpret_cast<float*>(shared + Layout::kRowScratch + warp * Layout::kRowScratchBytes);
+    for (int r = warp; r < work.block.rows; r += Config::kWarps) {
+      const variant::RowCoord at = work.block.row_coord(
+          ptx::load_shared<RowEntry>(Layout::row_entry(shared, buffer, r)));
+      rewrite_row<typename Config::Element, typename Layout::QueryTile, Config::kHeadDimQk>(
+          shared + Layout::kQuery + buffer * Layout::kQueryBytes, r, scratch,
+          [&](const FloatRow& row, int d) {
+            return Functor::query_transform(launch.variant, row, d, at);
+          });
+    }
+    ptx::show_to_products();
+    sync_consumers<Config>();
+  }
+}
+
+template <class Config, class Tile>
+TRENCADIS_DEVICE void run_ring_tile(const Launch<Config>& launch, const RingWork& work, int buffer,
+                                    RingReader<Config>& ring) {
+  if constexpr (Tile::kRows == 16) {
+    using Loop = SmallLoop<Config, Tile>;
+    Loop loop(launch, work, buffer);
+    loop.run(ring);
+    Epilogue<Config, Loop>(loop, work.to).run();
+  } else {
+    using Loop = WarpgroupLoop<Config, Tile>;
+    Loop loop(launch, work, buffer);
+    loop.run(ring);
+    if (loop.has_rows()) WarpEpilogue<Config, Loop>(loop, work.to).run();
+  }
+}
+
+/// Calls run_ring_tile for the class with the index `tile_class`.
+template <class Config, int kIndex, class First, class... Rest>
+TRENCADIS_DEVICE void run_ring_class(TileClasses<First, Rest...>, const Launch<Config>& launch,
+                                     const RingWork& work, int buffer, RingReader<Config>& ring) {
+  if constexpr (sizeof...(Rest) > 0) {
+    if (work.tile_class != kIndex)
+      return run_ring_class<Config, kIndex + 1>(TileClasses<Rest...>{}, launch, work, buffer, ring);
+  }
+  run_ring_tile<Config, First>(launch, work, buffer, ring);
+}
+
+template <class Config>
+TRENCADIS_DEVICE void consume(const Launch<Config>& launch, const contract::PlanImage& plan) {
+  using Layout = RingLayout<Config>;
+  RingReader<Config> ring(launch.shared);
+  RingPlace<Layout::kQueries> queries;
+  // The first turn is the first warpgroup's.
+  const bool first = ptx::warp_index() < 4;
+  if (!first) ptx::arrive_threads_named(kTurns, Layout::kThreads);
+  while (true) {
+    ptx::wait_phase(Layout::queries_full(launch.shared, queries.index), queries.parity);
+    RingWork& work = Layout::work(launch.shared, queries.index);
+    if (work.tile_class == RingWork::kNoMore) break;
+    ptx::show_to_products();
+    transform_queries(launch, work, queries.index);
+    run_ring_class<Config, 0>(typename Config::TileClasses{}, launch, work, queries.index, ring);
+    if (!work.to.is_final())
+      arrive(launch, plan, work.block, work.to, work.slot, work.is_last,
+             [] { sync_consumers<Config>(); });
+    ptx::sync_warp();
+    if (ptx::lane_index() == 0) ptx::arrive(Layout::queries_empty(launch.shared, queries.index));
+    queries.next();
+  }
+  if (first) ptx::sync_threads_named(kTurns, Layout::kThreads);
+}
+
+/// To be followed by a barrier.
+template <class Config>
+TRENCADIS_DEVICE void make_ring(const contract::AttentionParams& params, char* shared) {
+  using Layout = RingLayout<Config>;
+  if (ptx::thread_index() != 0) return;
+  // Of copies every producer thread arrives, of what it stored every warp's first lane.
+  constexpr int kProducers = Layout::kProducerThreads + Layout::kProducerWarps;
+  for (int i = 0; i < Layout::kSlots; ++i) {
+    ptx::make_barrier(Layout::full(shared, i), kProducers);
+    ptx::make_barrier(Layout::empty(shared, i), Config::kWarps);
+  }
+  for (int i = 0; i < Layout::kQueries; ++i) {
+    ptx::make_barrier(Layout::queries_full(shared, i), kProducers);
+    ptx::make_barrier(Layout::queries_empty(shared, i), Config::kWarps);
+  }
+  Layout::strides(shared) = RingStrides::of<typename Config::Element>(params);
+}
+
+/// One CTA a queue, as in queues.h.
+template <class Config>
+TRENCADIS_DEVICE void run_ring(const contract::AttentionParams& params,
+                               const contract::PlanImage& plan) {
+  using Layout = RingLayout<Config>;
+  variant::check_variant<typename Config::Functor, typename Config::Params, kRingHooks>();
+  // The next kernel may take the place of CTAs that end, and read its own plan, before all have.
+  ptx::launch_dependents();
+  const Launch<Config> launch = make_launch<Config>(params, plan, Layout::kLaunch);
+  make_ring<Config>(params, launch.shared);
+  ptx::sync_cta();
+  if (ptx::thread_index() >= Layout::kThreads) {
+    ptx::shrink_registers<Layout::kProducerRegisters>();
+    RingProducer<Config>(launch, plan).run();
+  } else {
+    ptx::grow_registers<Layout::kConsumerRegisters>();
+    consume(launch, plan);
+    ptx::wait_for_dependencies();
+    write_empty(launch, plan);
+  }
+}
+
+template <class Config, class Tile>
+TRENCADIS_FN constexpr int ring_tile_bytes() {
+  if constexpr (Tile::kRows == 16) return SmallShape<Config, Tile>::kBytes;
+  return RingLayout<Config>::kStates;
+}
+template <class Config, class... Tiles>
+TRENCADIS_FN constexpr int ring_bytes(TileClasses<Tiles...>) {
+  int bytes = 0;
+  ((bytes = max_of(bytes, ring_tile_bytes<Config, Tiles>())), ...);
+  return bytes;
+}
+
+}  // namespace trencadis::collective
