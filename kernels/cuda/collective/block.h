@@ -87,9 +87,9 @@ struct Bounds {
     return {left == kFar ? -kFar : clamped(static_cast<long long>(position) - left),
             right == kFar ? kFar : clamped(last)};
   }
-  /// Whether tokens at positions [from, to] see all of the keys [first, last].
-  TRENCADIS_FN bool hide_none(int from, int to, int first, int last) const {
-    return visible(to).first <= first && last <= visible(from).last;
+  /// Keys that tokens at positions [from, to] see all of them.
+  TRENCADIS_FN Visible visible_to_all(int from, int to) const {
+    return {visible(to).first, visible(from).last};
   }
 
  private:

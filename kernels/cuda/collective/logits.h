@@ -25,14 +25,36 @@ TRENCADIS_DEVICE float logit_unit(const Launch<Config>& launch) {
   return kTransformsLogits<Config> ? 1.0f : launch.scale;
 }
 
-/// Of a block's first and last row, on the axis of the keys.
-struct RowPositions {
-  int first = 0;
-  int last = 0;
+/// Keys that the bounds show to all rows between two of a block.
+template <class Config>
+TRENCADIS_DEVICE Visible keys_of_all(const Launch<Config>& launch, const Block& block,
+                                     const RowEntry& first, const RowEntry& last) {
+  return launch.bounds.visible_to_all(block.position(first.qo_pos), block.position(last.qo_pos));
+}
+
+/// Of a tile's tokens, those that a row sees of a tile that lies in order: [first, last], counted from
+/// a thread's own first column, so that its columns are compared as constants.
+struct VisibleColumns {
+  int first, last;
+  TRENCADIS_FN bool holds(int column) const { return column >= first && column <= last; }
+
+  TRENCADIS_FN static VisibleColumns of(const Visible& keys, int tile_position, int tokens,
+                                        int own) {
+    const int first = keys.first <= tile_position ? 0 : keys.first - tile_position;
+    const int last = keys.last < tile_position ? -1 : keys.last - tile_position;
+    return {first - own, min_of(last, tokens - 1) - own};
+  }
 };
-TRENCADIS_DEVICE RowPositions row_positions(const Block& block, const RowEntry& first,
-                                            const RowEntry& last) {
-  return {block.position(first.qo_pos), block.position(last.qo_pos)};
+
+/// Calls visit(r, j, c) for what a thread holds of its row r in the j-th tile of columns.
+template <int kRowTiles, int kKeyTiles, class Visit>
+TRENCADIS_DEVICE void each_logit(Visit visit) {
+#pragma unroll
+  for (int j = 0; j < kKeyTiles; ++j)
+#pragma unroll
+    for (int c = 0; c < 2; ++c)
+#pragma unroll
+      for (int r = 0; r < 2 * kRowTiles; ++r) visit(r, j, c);
 }
 
 /// Hooks and masks. Afterwards s is the logit: divided by the scale where no hook has seen it and
@@ -43,25 +65,26 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
   using Functor = typename Config::Functor;
   constexpr int kThreadRows = 2 * kRowTiles;
   constexpr bool kScaled = kTransformsLogits<Config> || !Config::kUseSoftmax;
+  constexpr bool kHooks = kTransformsLogits<Config> || kMasksLogits<Config>;
+  constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
+  const auto at = [&](int r, int j, int c) -> float& { return s[r / 2][j][r % 2 * 2 + c]; };
   const Launch<Config>& launch = loop.launch();
   const Block& block = loop.block();
+  const bool in_order = source.in_order();
   const int tokens = source.tokens(tile);
-  const bool bounded =
-      launch.bounds.any() &&
-      (!source.in_order() ||
-       !launch.bounds.hide_none(loop.positions().first, loop.positions().last,
-                                source.position(tile, 0), source.position(tile, tokens - 1)));
+  const int first_position = source.position(tile, 0);
+  const Visible all = loop.keys_of_all();
+  const bool bounded = in_order ? !(all.holds(first_position) &&
+                                    all.holds(source.position(tile, tokens - 1)))
+                                : launch.bounds.any();
   const bool hides = kMasksLogits<Config> || bounded || tokens < Source::kTokens;
-  if (!kScaled && launch.negate) {
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
-#pragma unroll
-      for (int j = 0; j < kKeyTiles; ++j)
-#pragma unroll
-        for (int c = 0; c < 4; ++c) s[i][j][c] = -s[i][j][c];
+  if constexpr (kScaled) {
+    const float scale = launch.negate ? -launch.scale : launch.scale;
+    each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) *= scale; });
+  } else {
+    if (launch.negate) each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) = -at(r, j, c); });
   }
-  if (!kScaled && !hides) return;
-  const float scale = launch.negate ? -launch.scale : launch.scale;
+  if (!kHooks && !hides) return;
   // Read again for each tile that asks: most do not, and registers are dearer.
   RowEntry rows[kThreadRows];
   Visible visible[kThreadRows];
@@ -70,28 +93,36 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
     rows[r] = loop.row(loop.thread_row(r));
     visible[r] = launch.bounds.visible(block.position(rows[r].qo_pos));
   }
-  constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
-#pragma unroll
-  for (int j = 0; j < kKeyTiles; ++j) {
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
+  if constexpr (kHooks) {
+    const int last_position = first_position + tokens - 1;
+    each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
       const int token = loop.warp_key() + loop.thread_column(j, c);
-      const int position = source.position(tile, token);
-#pragma unroll
-      for (int r = 0; r < kThreadRows; ++r) {
-        float& logit = s[r / 2][j][r % 2 * 2 + c];
-        if constexpr (kScaled) logit *= scale;
-        if constexpr (kTransformsLogits<Config>)
-          logit = Functor::logits_transform(launch.variant, logit,
-                                            block.logit_coord(rows[r], position));
-        if (!hides) continue;
-        bool keep = token < tokens && visible[r].holds(position);
-        if constexpr (kMasksLogits<Config>)
-          keep =
-              keep && Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position));
-        logit = keep ? logit : kHidden;
+      const int position =
+          in_order ? min_of(first_position + token, last_position) : source.position(tile, token);
+      if constexpr (kTransformsLogits<Config>)
+        at(r, j, c) = Functor::logits_transform(launch.variant, at(r, j, c),
+                                                block.logit_coord(rows[r], position));
+      if constexpr (kMasksLogits<Config>) {
+        if (!Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position)))
+          at(r, j, c) = kHidden;
       }
-    }
+    });
+    if (!bounded && tokens == Source::kTokens) return;
+  }
+  if (in_order) {
+    const int own = loop.warp_key() + loop.thread_column(0, 0);
+    VisibleColumns columns[kThreadRows];
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r)
+      columns[r] = VisibleColumns::of(visible[r], first_position, tokens, own);
+    each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
+      if (!columns[r].holds(8 * j + c)) at(r, j, c) = kHidden;
+    });
+  } else {
+    each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
+      const int token = loop.warp_key() + loop.thread_column(j, c);
+      if (token >= tokens || !visible[r].holds(source.position(tile, token))) at(r, j, c) = kHidden;
+    });
   }
 }
 

@@ -4,10 +4,12 @@
 
 #include "cuda/collective/block.h"
 #include "cuda/collective/launch.h"
+#include "cuda/collective/logits.h"
 #include "cuda/collective/ring_layout.h"
 #include "cuda/ptx/mbarrier.h"
 #include "cuda/ptx/memory.h"
 #include "cuda/ptx/thread.h"
+#include "cuda/ptx/warpgroup.h"
 
 namespace trencadis::collective {
 
@@ -48,43 +50,87 @@ class RingReader {
   RingPlace<Layout::kSlots> place_;
 };
 
-/// Tokens [begin, end) of a block row, of which the keys of one tile are in the slot `slot`.
+/// Tokens of the item in a buffer, of which the keys of one tile are in the slot `slot`. What it is
+/// asked is read from shared memory: registers are dearer.
 template <class Config>
 struct RingSource {
   using Layout = RingLayout<Config>;
   static constexpr int kTokens = Layout::kTokens;
 
   char* shared;
-  int begin, end;
+  int buffer;
   int slot = 0;
 
-  TRENCADIS_DEVICE int tiles() const { return (end - begin + kTokens - 1) / kTokens; }
+  TRENCADIS_DEVICE int begin() const { return Layout::work(shared, buffer).kv_begin; }
+  TRENCADIS_DEVICE int end() const { return Layout::work(shared, buffer).kv_end; }
+  TRENCADIS_DEVICE int tiles() const { return (end() - begin() + kTokens - 1) / kTokens; }
   TRENCADIS_DEVICE int tokens(int tile) const {
-    return min_of(kTokens, end - begin - tile * kTokens);
+    return min_of(kTokens, end() - begin() - tile * kTokens);
   }
   TRENCADIS_DEVICE bool in_order() const {
     return PageTable::of(shared + Layout::kLaunch).positions == nullptr;
   }
   TRENCADIS_DEVICE int position(int tile, int token) const {
-    if (in_order()) return min_of(begin + tile * kTokens + token, end - 1);
+    if (in_order()) return min_of(begin() + tile * kTokens + token, end() - 1);
     return ptx::load_shared<int>(Layout::position(shared, slot, token));
   }
 };
 
-/// What hooks and epilogues ask of a loop about its item.
+/// The items of the CTA one after another, as a warp of the consumers meets them. The work of an item
+/// stays readable until it is finished.
+template <class Config>
+class RingItems {
+ public:
+  using Layout = RingLayout<Config>;
+
+  TRENCADIS_DEVICE explicit RingItems(char* shared) : shared_(shared) {}
+
+  /// Waits for the item in turn; RingWork::kNoMore is its class where there is none.
+  TRENCADIS_DEVICE RingWork& await() const { return await(place_); }
+  TRENCADIS_DEVICE int buffer() const { return place_.index; }
+  /// The item after it, which needs a buffer of its own.
+  TRENCADIS_DEVICE RingWork& await_next() const {
+    static_assert(Layout::kQueries > 1);
+    return await(after(place_));
+  }
+  TRENCADIS_DEVICE int next_buffer() const { return after(place_).index; }
+
+  /// The warp is done with the item in turn.
+  TRENCADIS_DEVICE void finish() {
+    ptx::sync_warp();
+    if (ptx::lane_index() == 0) ptx::arrive(Layout::queries_empty(shared_, place_.index));
+    place_.next();
+  }
+
+ private:
+  using Place = RingPlace<Layout::kQueries>;
+
+  TRENCADIS_DEVICE RingWork& await(const Place& place) const {
+    ptx::wait_phase(Layout::queries_full(shared_, place.index), place.parity);
+    ptx::show_to_products();
+    return Layout::work(shared_, place.index);
+  }
+  TRENCADIS_DEVICE static Place after(Place place) {
+    place.next();
+    return place;
+  }
+
+  char* shared_;
+  Place place_;
+};
+
+/// An item, as hooks and epilogues ask for it.
 template <class Config>
 class RingItem {
  public:
   using Layout = RingLayout<Config>;
 
-  TRENCADIS_DEVICE RingItem(const Launch<Config>& launch, const RingWork& work, int buffer)
-      : launch_(launch), work_(work), buffer_(buffer) {
-    positions_ = row_positions(work.block, row(0), row(work.block.rows - 1));
-  }
+  TRENCADIS_DEVICE RingItem(const Launch<Config>& launch, int buffer)
+      : launch_(launch), buffer_(buffer) {}
 
   TRENCADIS_DEVICE const Launch<Config>& launch() const { return launch_; }
-  TRENCADIS_DEVICE const Block& block() const { return work_.block; }
-  TRENCADIS_DEVICE const RowPositions& positions() const { return positions_; }
+  TRENCADIS_DEVICE RingWork& work() const { return Layout::work(launch_.shared, buffer_); }
+  TRENCADIS_DEVICE const Block& block() const { return work().block; }
   TRENCADIS_DEVICE RowEntry row(int r) const {
     return ptx::load_shared<RowEntry>(Layout::row_entry(launch_.shared, buffer_, r));
   }
@@ -100,14 +146,19 @@ class RingItem {
     return ptx::shared_place(launch_.shared) + (Layout::kQuery + buffer_ * Layout::kQueryBytes);
   }
   TRENCADIS_DEVICE RingSource<Config> source() const {
-    return {launch_.shared, work_.kv_begin, work_.kv_end};
+    return {launch_.shared, buffer_};
+  }
+  /// Of rows [first, last], of which those beyond the block's are its last.
+  TRENCADIS_DEVICE Visible keys_of_rows(int first, int last) const {
+    return collective::keys_of_all(launch_, block(), row(first), row(last));
+  }
+  TRENCADIS_DEVICE void turn_to(int buffer) {
+    buffer_ = buffer;
   }
 
  private:
   const Launch<Config>& launch_;
-  const RingWork& work_;
   int buffer_;
-  RowPositions positions_;
 };
 
 }  // namespace trencadis::collective

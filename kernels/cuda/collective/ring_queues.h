@@ -1,5 +1,5 @@
 // A CTA with roles walks its part of a plan: one warpgroup brings the tiles of item after item, the
-// others multiply (design: docs/decisions/0013).
+// others multiply (design: docs/decisions/0014).
 #pragma once
 
 #include "contract/params.h"
@@ -52,54 +52,64 @@ TRENCADIS_DEVICE void transform_queries(const Launch<Config>& launch, const Ring
   }
 }
 
+/// The rows of an item are written. If they are partial states, the consumers may have to merge.
+template <class Config>
+TRENCADIS_DEVICE void arrive(const Launch<Config>& launch, const contract::PlanImage& plan,
+                             RingWork& work) {
+  if (work.to.is_final()) return;
+  arrive(launch, plan, work.block, work.to, work.slot, work.is_last,
+         [] { sync_consumers<Config>(); });
+}
+
+/// The item in turn, and perhaps some that follow it.
 template <class Config, class Tile>
-TRENCADIS_DEVICE void run_ring_tile(const Launch<Config>& launch, const RingWork& work, int buffer,
-                                    RingReader<Config>& ring) {
+TRENCADIS_DEVICE void run_ring_tile(const Launch<Config>& launch, const contract::PlanImage& plan,
+                                    RingItems<Config>& items, RingReader<Config>& ring) {
   if constexpr (Tile::kRows == 16) {
     using Loop = SmallLoop<Config, Tile>;
-    Loop loop(launch, work, buffer);
+    Loop loop(launch, items.buffer());
     loop.run(ring);
-    Epilogue<Config, Loop>(loop, work.to).run();
+    Epilogue<Config, Loop>(loop, loop.work().to).run();
+    arrive(launch, plan, loop.work());
+    items.finish();
   } else {
     using Loop = WarpgroupLoop<Config, Tile>;
-    Loop loop(launch, work, buffer);
-    loop.run(ring);
-    if (loop.has_rows()) WarpEpilogue<Config, Loop>(loop, work.to).run();
+    Loop(launch, items.buffer())
+        .run(items, ring, [&](const typename Loop::Rows& rows) {
+          if (Loop::has_rows(rows.item.work()))
+            WarpEpilogue<Config, typename Loop::Rows>(rows, rows.item.work().to).run();
+          arrive(launch, plan, rows.item.work());
+        });
   }
 }
 
 /// Calls run_ring_tile for the class with the index `tile_class`.
 template <class Config, int kIndex, class First, class... Rest>
-TRENCADIS_DEVICE void run_ring_class(TileClasses<First, Rest...>, const Launch<Config>& launch,
-                                     const RingWork& work, int buffer, RingReader<Config>& ring) {
+TRENCADIS_DEVICE void run_ring_class(TileClasses<First, Rest...>, int tile_class,
+                                     const Launch<Config>& launch, const contract::PlanImage& plan,
+                                     RingItems<Config>& items, RingReader<Config>& ring) {
   if constexpr (sizeof...(Rest) > 0) {
-    if (work.tile_class != kIndex)
-      return run_ring_class<Config, kIndex + 1>(TileClasses<Rest...>{}, launch, work, buffer, ring);
+    if (tile_class != kIndex)
+      return run_ring_class<Config, kIndex + 1>(TileClasses<Rest...>{}, tile_class, launch, plan,
+                                                items, ring);
   }
-  run_ring_tile<Config, First>(launch, work, buffer, ring);
+  run_ring_tile<Config, First>(launch, plan, items, ring);
 }
 
 template <class Config>
 TRENCADIS_DEVICE void consume(const Launch<Config>& launch, const contract::PlanImage& plan) {
   using Layout = RingLayout<Config>;
   RingReader<Config> ring(launch.shared);
-  RingPlace<Layout::kQueries> queries;
+  RingItems<Config> items(launch.shared);
   // The first turn is the first warpgroup's.
   const bool first = ptx::warp_index() < 4;
   if (!first) ptx::arrive_threads_named(kTurns, Layout::kThreads);
   while (true) {
-    ptx::wait_phase(Layout::queries_full(launch.shared, queries.index), queries.parity);
-    RingWork& work = Layout::work(launch.shared, queries.index);
+    const RingWork& work = items.await();
     if (work.tile_class == RingWork::kNoMore) break;
-    ptx::show_to_products();
-    transform_queries(launch, work, queries.index);
-    run_ring_class<Config, 0>(typename Config::TileClasses{}, launch, work, queries.index, ring);
-    if (!work.to.is_final())
-      arrive(launch, plan, work.block, work.to, work.slot, work.is_last,
-             [] { sync_consumers<Config>(); });
-    ptx::sync_warp();
-    if (ptx::lane_index() == 0) ptx::arrive(Layout::queries_empty(launch.shared, queries.index));
-    queries.next();
+    transform_queries(launch, work, items.buffer());
+    run_ring_class<Config, 0>(typename Config::TileClasses{}, work.tile_class, launch, plan, items,
+                              ring);
   }
   if (first) ptx::sync_threads_named(kTurns, Layout::kThreads);
 }

@@ -49,7 +49,9 @@ class SmallLoop : public RingItem<Config> {
   static constexpr int kOutTiles = Layout::kDimVo / 8;
   static constexpr int kThreadRows = 2;
 
-  using RingItem<Config>::RingItem;
+  TRENCADIS_DEVICE SmallLoop(const Launch<Config>& launch, int buffer)
+      : RingItem<Config>(launch, buffer),
+        keys_of_all_(this->keys_of_rows(0, Shape::kRows - 1)) {}
 
   TRENCADIS_DEVICE void run(RingReader<Config>& ring) {
     RingSource<Config> source = this->source();
@@ -88,12 +90,16 @@ class SmallLoop : public RingItem<Config> {
   float o[1][kOutTiles][4];
   RowState state[kThreadRows];
 
+  TRENCADIS_DEVICE const Visible& keys_of_all() const { return keys_of_all_; }
   TRENCADIS_DEVICE bool has_part() const { return ptx::warp_index() < Shape::kKvWarps; }
   TRENCADIS_DEVICE int warp_key() const { return ptx::warp_index() * Shape::kWarpKeys; }
   TRENCADIS_DEVICE int thread_row(int r) const { return r * 8 + ptx::lane_index() / 4; }
   TRENCADIS_DEVICE int state_row(int r) const {
     return ptx::warp_index() * Shape::kRows + thread_row(r);
   }
+
+ private:
+  Visible keys_of_all_;
 };
 
 }  // namespace trencadis::collective

@@ -1,6 +1,6 @@
 // Attention of a work item of many rows in a CTA with roles: each warpgroup of the consumers has 64
 // rows of the tile. The scores of the next tile and the sum over this one are under way together
-// while the softmax of the next waits only for the first; and the warpgroups take turns at the tensor
+// while the softmax of the next waits only for the first, from item to item; and the warpgroups take turns at the tensor
 // cores, so that one's softmax runs beside the other's products.
 #pragma once
 
@@ -32,70 +32,107 @@ class WarpgroupLoop : public RingItem<Config> {
 
   using RingItem<Config>::RingItem;
 
-  TRENCADIS_DEVICE void run(RingReader<Config>& ring) {
-    RingSource<Config> source = this->source();
-    const int tiles = source.tiles();
-#pragma unroll
-    for (int j = 0; j < kOutTiles; ++j)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) o[0][j][c] = 0.0f;
-    if (!has_rows()) {
-#pragma unroll 1
-      for (int i = 0; i < 2 * tiles; ++i) ring.release(ring.take());
-      return;
-    }
-    const bool turns = this->block().rows > kGroupRows;
+  /// Attends the item in turn, and those that follow it as far as the warpgroup can go on without a
+  /// pause: the first scores of one are under way beside the last values of the one before.
+  /// `finish(rows)` takes the outcome of each.
+  template <class Finish>
+  TRENCADIS_DEVICE void run(RingItems<Config>& items, RingReader<Config>& ring, Finish finish) {
     float s[1][kKeyTiles][4];
     float rescale[kThreadRows];
-    source.slot = take(ring);
-    await_turn(turns);
-    score(ring, source.slot, s);
-    pass_turn(turns);
-    ptx::wait_products<0>();
-    ptx::accept(s[0]);
-    finish_logits<Config>(*this, source, 0, s);
-    ring.release(source.slot);
-    if constexpr (Config::kUseSoftmax) {
-      raise_bases(s, state, this->factor(), rescale);
-      weigh(s, state, this->factor());
-    }
-    pack(s);
-#pragma unroll 1
-    for (int t = 1; t < tiles; ++t) {
-      source.slot = take(ring);
-      await_turn(turns);
-      score(ring, source.slot, s);
-      const int slot = take(ring);
-      add_values(ring, slot);
-      pass_turn(turns);
-      ptx::wait_products<1>();
-      ptx::accept(s[0]);
-      if (source.in_order()) ring.release(source.slot);
-      finish_logits<Config>(*this, source, t, s);
-      if (!source.in_order()) ring.release(source.slot);
-      bool moved = false;
-      if constexpr (Config::kUseSoftmax) {
-        moved = raise_bases(s, state, this->factor(), rescale);
-        weigh(s, state, this->factor());
-      }
+    clear();
+    look_at_item();
+    const bool rows = has_rows(this->work());
+    if (rows) {
+      source_.slot = take(ring);
+      await_turn();
+      score(ring, source_.slot, s);
+      pass_turn();
       ptx::wait_products<0>();
-      ptx::accept(o[0]);
-      ring.release(slot);
-      if (moved) scale_rows(o, rescale);
+      ptx::accept(s[0]);
+      soften(0, s, rescale);
+      ring.release(source_.slot);
       pack(s);
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < 2 * tiles_; ++i) ring.release(ring.take());
     }
-    const int slot = take(ring);
-    add_values(ring, slot);
-    ptx::wait_products<0>();
-    ptx::accept(o[0]);
-    ring.release(slot);
+#pragma unroll 1
+    for (int t = 1;; ++t) {
+      const bool ends = !rows || t == tiles_;
+      const bool goes_on = !ends || (rows && turn_to_next(items));
+      RowState ended[kThreadRows];
+      bool moved = false;
+      // No product is under way where these meet: with one branch of a product in flight the
+      // compiler waits for each.
+      if (goes_on) {
+        source_.slot = take(ring);
+        await_turn();
+        score(ring, source_.slot, s);
+        const int slot = take(ring);
+        add_values(ring, slot);
+        pass_turn();
+        ptx::wait_products<1>();
+        ptx::accept(s[0]);
+        if (source_.in_order()) ring.release(source_.slot);
+        if (ends) {
+#pragma unroll
+          for (int r = 0; r < kThreadRows; ++r) {
+            ended[r] = state[r];
+            state[r] = RowState{};
+          }
+          t = 0;
+        }
+        moved = soften(t, s, rescale);
+        if (!source_.in_order()) ring.release(source_.slot);
+        ptx::accept(s[0]);
+        ptx::wait_products<0>();
+        ptx::accept(o[0]);
+        ring.release(slot);
+        pack(s);
+      } else {
+        if (rows) {
+          const int slot = take(ring);
+          add_values(ring, slot);
+          ptx::wait_products<0>();
+          ptx::accept(o[0]);
+          ring.release(slot);
+        }
+#pragma unroll
+        for (int r = 0; r < kThreadRows; ++r) ended[r] = state[r];
+      }
+      if (ends) {
+        finish(Rows{RingItem<Config>(this->launch(), items.buffer()), o, ended});
+        items.finish();
+        if (!goes_on) return;
+        clear();
+      } else if (moved) {
+        scale_rows(o, rescale);
+      }
+    }
   }
 
-  // What the epilogue takes.
-  float o[1][kOutTiles][4];
-  RowState state[kThreadRows];
+  /// The rows of an item, whose state a thread holds part of, for the epilogue.
+  struct Rows {
+    static constexpr int kThreadRows = WarpgroupLoop::kThreadRows;
+    const RingItem<Config> item;
+    const float (&o)[1][kOutTiles][4];
+    const RowState (&state)[kThreadRows];
 
-  TRENCADIS_DEVICE bool has_rows() const { return group() * kGroupRows < this->block().rows; }
+    TRENCADIS_DEVICE const Launch<Config>& launch() const { return item.launch(); }
+    TRENCADIS_DEVICE const Block& block() const { return item.block(); }
+    TRENCADIS_DEVICE RowEntry row(int r) const { return item.row(r); }
+    TRENCADIS_DEVICE float unit() const { return item.unit(); }
+    TRENCADIS_DEVICE static int thread_row(int r) { return WarpgroupLoop::thread_row(r); }
+    TRENCADIS_DEVICE static int thread_column(int j, int c) {
+      return RingItem<Config>::thread_column(j, c);
+    }
+  };
+
+  /// Of the calling thread's warpgroup.
+  TRENCADIS_DEVICE static bool has_rows(const RingWork& work) {
+    return group() * kGroupRows < work.block.rows;
+  }
+  TRENCADIS_DEVICE const Visible& keys_of_all() const { return keys_of_all_; }
   TRENCADIS_DEVICE static int warp_key() { return 0; }
   TRENCADIS_DEVICE static int thread_row(int r) {
     return ptx::warp_index() * 16 + r * 8 + ptx::lane_index() / 4;
@@ -106,6 +143,33 @@ class WarpgroupLoop : public RingItem<Config> {
     return ptx::warp_index() / 4;
   }
 
+  TRENCADIS_DEVICE void clear() {
+#pragma unroll
+    for (int j = 0; j < kOutTiles; ++j)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) o[0][j][c] = 0.0f;
+  }
+
+  TRENCADIS_DEVICE void look_at_item() {
+    source_ = this->source();
+    tiles_ = source_.tiles();
+    keys_of_all_ = this->keys_of_rows(group() * kGroupRows, group() * kGroupRows + kGroupRows - 1);
+    turns_ = this->block().rows > kGroupRows;
+  }
+
+  /// Whether the next item is one for this loop, and then that is in turn.
+  TRENCADIS_DEVICE bool turn_to_next(const RingItems<Config>& items) {
+    if constexpr (Layout::kQueries > 1 && !variant::kHasHook<typename Config::Functor,
+                                                             variant::kQueryTransform>) {
+      const RingWork& next = items.await_next();
+      if (next.tile_class != this->work().tile_class || !has_rows(next)) return false;
+      this->turn_to(items.next_buffer());
+      look_at_item();
+      return true;
+    }
+    return false;
+  }
+
   /// The next slot, for products to read.
   TRENCADIS_DEVICE static int take(RingReader<Config>& ring) {
     const int slot = ring.take();
@@ -114,11 +178,11 @@ class WarpgroupLoop : public RingItem<Config> {
   }
 
   /// The turns go on from item to item; with one warpgroup's rows alone there are none.
-  TRENCADIS_DEVICE static void await_turn(bool turns) {
-    if (turns) ptx::sync_threads_named(kTurns + group(), Layout::kThreads);
+  TRENCADIS_DEVICE void await_turn() const {
+    if (turns_) ptx::sync_threads_named(kTurns + group(), Layout::kThreads);
   }
-  TRENCADIS_DEVICE static void pass_turn(bool turns) {
-    if (turns) ptx::arrive_threads_named(kTurns + (group() ^ 1), Layout::kThreads);
+  TRENCADIS_DEVICE void pass_turn() const {
+    if (turns_) ptx::arrive_threads_named(kTurns + (group() ^ 1), Layout::kThreads);
   }
 
   /// Starts s = q k^T.
@@ -133,6 +197,16 @@ class WarpgroupLoop : public RingItem<Config> {
       ptx::multiply_rows<Tag>(s[0], rows + QueryTile::row_step(step),
                               keys + KeyTile::row_step(step), step > 0);
     ptx::commit_products();
+  }
+
+  /// Scores become weights. Whether outputs are to be rescaled.
+  TRENCADIS_DEVICE bool soften(int tile, float (&s)[1][kKeyTiles][4],
+                               float (&rescale)[kThreadRows]) {
+    finish_logits<Config>(*this, source_, tile, s);
+    if constexpr (!Config::kUseSoftmax) return false;
+    const bool moved = raise_bases(s, state, this->factor(), rescale);
+    weigh(s, state, this->factor());
+    return moved;
   }
 
   TRENCADIS_DEVICE void pack(const float (&s)[1][kKeyTiles][4]) {
@@ -160,7 +234,13 @@ class WarpgroupLoop : public RingItem<Config> {
       add_step<kSlab + kSlabs>(sums, weights, values, step);
   }
 
+  float o[1][kOutTiles][4];
+  RowState state[kThreadRows];
   unsigned weights_[kKeyTiles / 2][4];
+  RingSource<Config> source_{};
+  int tiles_ = 0;
+  Visible keys_of_all_;
+  bool turns_ = false;  // both warpgroups have rows
 };
 
 }  // namespace trencadis::collective
