@@ -46,6 +46,12 @@ std::size_t shared_offset(const char* operation, const void* address, std::size_
 
 void check_aligned(const char* operation, const void* address, std::size_t bytes = 16);
 
+/// Says that the running thread has written to the 16 bytes around it.
+void stored_shared(const void* address);
+void show_to_products();
+/// 16 bytes that products of the running warp may read, or fail().
+const char* shown_shared(const char* operation, std::size_t offset);
+
 void copy_async_16(const char* operation, void* shared, const void* global, bool valid);
 void commit_copies();
 void wait_copies(int pending);

@@ -41,8 +41,12 @@ struct CopyQueue {
   std::deque<Arrival> arrivals;  // that are to come, oldest first
 
   void clear();
-  void wait(int pending);
-  void land(std::size_t count);
+};
+
+/// The latest write to 16 bytes of shared memory.
+struct Write {
+  std::uint32_t time = 0;  // 0: none that the emulation has seen
+  std::uint32_t thread = 0;
 };
 
 struct Warp {
@@ -89,7 +93,12 @@ class Machine {
   void yield(const char* operation);
   char* shared() { return shared_; }
   std::size_t shared_offset(const char* operation, const void* address, std::size_t bytes) const;
+  void stored_shared(const void* address) { mark(address, threads_.current()); }
+  void show_to_products();
+  const char* shown_shared(const char* operation, std::size_t offset) const;
   CopyQueue& copies() { return copies_[static_cast<std::size_t>(threads_.current())]; }
+  void copy_async(void* shared, const void* global, bool valid);
+  void wait_copies(int pending);
   void make_barrier(void* address, int arrivals);
   void arrive(const void* address);
   void arrive_with_copies(const void* address);
@@ -110,6 +119,8 @@ class Machine {
   Barrier& come_to_barrier(const char* operation, int id, int threads);
   void complete_if_all_came(Barrier& meeting);
   bool chance(std::uint64_t rate) { return rate != 0 && (random_() & 0xffff) < rate; }
+  void mark(const void* shared, int thread);
+  void land(int thread, std::size_t count);
   void land_one();
   std::size_t phase_barrier(const char* operation, const void* address) const;
   void promise_arrival(const char* operation, std::size_t index);
@@ -126,7 +137,11 @@ class Machine {
   std::vector<PhaseBarrier> phase_barriers_;
   std::vector<int> landing_;  // threads whose copies a barrier waits for, once an arrival
   std::array<Warpgroup, kMaxWarps / kWarpsOfGroup> warpgroups_;
-  std::vector<Products> products_;  // by warp
+  std::vector<Products> products_;                           // by warp
+  std::vector<Write> writes_;                                // by 16 bytes of shared memory
+  std::uint32_t time_ = 1;                                   // goes on with each show_to_products
+  std::array<std::uint32_t, kMaxThreads> shown_ = {};        // the time of a thread's latest
+  std::array<std::uint32_t, kMaxWarps> shown_to_warp_ = {};  // the oldest of its lanes'
   // Chances out of 2^16, drawn by CTA:
   std::uint64_t land_rate_ = 0;     // that copies land before somebody waits for them
   std::uint64_t perform_rate_ = 0;  // that products are performed where they are issued
@@ -182,6 +197,10 @@ void Machine::run_cta(int cta, const std::function<void()>& body) {
     if (group.made != decltype(group.made){}) group = {};
   }
   for (Products& products : products_) products.clear();
+  writes_.assign(config_.shared_bytes / 16, {});
+  time_ = 1;
+  shown_ = {};
+  shown_to_warp_ = {};
   const std::uint64_t random = random_();
   constexpr std::uint64_t kRates[] = {0, 1 << 10, 1 << 15, 1 << 16};
   land_rate_ = kRates[random % 4];
@@ -245,7 +264,7 @@ bool Machine::meet_in_warp(const char* operation, void* operands) {
   }
   Warp& group = warp();
   if (group.arrived == 0) group.operation = operation;
-  if (std::strcmp(group.operation, operation) != 0) {
+  if (group.operation != operation && std::strcmp(group.operation, operation) != 0) {
     fail(operation, std::to_string(std::popcount(group.arrived)) + " lanes of the warp are in " +
                         group.operation);
   }
@@ -414,11 +433,12 @@ void Machine::arrive_with_copies(const void* address) {
 /// What the oldest arrival of a random thread comes after, and it.
 void Machine::land_one() {
   std::swap(landing_[random_() % landing_.size()], landing_.back());
-  CopyQueue& queue = copies_[static_cast<std::size_t>(landing_.back())];
+  const int thread = landing_.back();
+  CopyQueue& queue = copies_[static_cast<std::size_t>(thread)];
   landing_.pop_back();
   const CopyQueue::Arrival arrival = queue.arrivals.front();
   queue.arrivals.pop_front();
-  queue.land(arrival.copies);
+  land(thread, arrival.copies);
   const std::size_t offset = phase_barriers_[arrival.barrier].offset;
   count_arrival(phase_barrier("arrive_with_copies", shared_ + offset));
 }
@@ -527,27 +547,68 @@ void CopyQueue::clear() {
   arrivals.clear();
 }
 
-void CopyQueue::wait(int pending) {
+void Machine::mark(const void* shared, int thread) {
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(shared) - reinterpret_cast<std::uintptr_t>(shared_);
+  if (offset / 16 < writes_.size()) {
+    writes_[offset / 16] = {time_, static_cast<std::uint32_t>(thread)};
+  }
+}
+
+void Machine::show_to_products() {
+  time_ += 1;
+  shown_[static_cast<std::size_t>(threads_.current())] = time_;
+  const auto lanes = shown_.begin() + threads_.warp() * kWarpSize;
+  shown_to_warp_[static_cast<std::size_t>(threads_.warp())] =
+      *std::min_element(lanes, lanes + kWarpSize);
+}
+
+/// It is there for products if who wrote it has shown it since, or all who read it have.
+const char* Machine::shown_shared(const char* operation, std::size_t offset) const {
+  const char* const address = shared_ + offset;
+  shared_offset(operation, address, 16);
+  const Write& write = writes_[offset / 16];
+  if (write.time >= shown_to_warp_[static_cast<std::size_t>(threads_.warp())] &&
+      write.time >= shown_[write.thread] && write.time != 0) {
+    fail(operation, "it reads offset " + std::to_string(offset) + ", which thread " +
+                        std::to_string(write.thread) +
+                        " has written since the latest show_to_products");
+  }
+  return address;
+}
+
+void Machine::copy_async(void* shared, const void* global, bool valid) {
+  std::memset(shared, 0xff, 16);
+  mark(shared, threads_.current());
+  copies().copies.push_back({static_cast<char*>(shared), static_cast<const char*>(global), valid});
+  statistics.copies += 1;
+}
+
+void Machine::wait_copies(int pending) {
+  std::vector<std::size_t>& groups = copies().groups;
   const std::size_t kept = std::min(static_cast<std::size_t>(pending), groups.size());
   const std::size_t ended = groups.size() - kept;
   if (ended == 0) return;
-  land(groups[ended - 1]);
+  land(threads_.current(), groups[ended - 1]);
   groups.erase(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(ended));
 }
 
-/// The oldest copies.
-void CopyQueue::land(std::size_t count) {
+/// The oldest copies of a thread.
+void Machine::land(int thread, std::size_t count) {
+  CopyQueue& queue = copies_[static_cast<std::size_t>(thread)];
   for (std::size_t i = 0; i < count; ++i) {
-    const auto [to, from, valid] = copies[i];
+    const auto [to, from, valid] = queue.copies[i];
     if (valid) {
       std::memcpy(to, from, 16);
     } else {
       std::memset(to, 0, 16);
     }
+    mark(to, thread);
   }
-  copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(count));
-  for (std::size_t& end : groups) end -= std::min(end, count);
-  for (Arrival& arrival : arrivals) arrival.copies -= std::min(arrival.copies, count);
+  queue.copies.erase(queue.copies.begin(),
+                     queue.copies.begin() + static_cast<std::ptrdiff_t>(count));
+  for (std::size_t& end : queue.groups) end -= std::min(end, count);
+  for (CopyQueue::Arrival& each : queue.arrivals) each.copies -= std::min(each.copies, count);
 }
 
 void check(const LaunchConfig& config) {
@@ -622,13 +683,22 @@ void check_aligned(const char* operation, const void* address, std::size_t bytes
   }
 }
 
+void stored_shared(const void* address) {
+  machine().stored_shared(address);
+}
+
+void show_to_products() {
+  machine().show_to_products();
+}
+
+const char* shown_shared(const char* operation, std::size_t offset) {
+  return machine().shown_shared(operation, offset);
+}
+
 void copy_async_16(const char* operation, void* shared, const void* global, bool valid) {
   shared_offset(operation, shared);
   check_aligned(operation, global);
-  std::memset(shared, 0xff, 16);
-  machine().copies().copies.push_back(
-      {static_cast<char*>(shared), static_cast<const char*>(global), valid});
-  counters().copies += 1;
+  machine().copy_async(shared, global, valid);
 }
 
 void commit_copies() {
@@ -637,7 +707,7 @@ void commit_copies() {
 }
 
 void wait_copies(int pending) {
-  machine().copies().wait(pending);
+  machine().wait_copies(pending);
 }
 
 void make_barrier(void* barrier, int arrivals) {

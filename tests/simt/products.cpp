@@ -31,9 +31,7 @@ struct Place {
 /// the bits of the address above them.
 const char* chunk(const char* operation, std::uint64_t place) {
   const std::uint64_t swizzled = place ^ (place >> 7 & 7) << 4;
-  const char* const address = dynamic_shared() + swizzled;
-  shared_offset(operation, address);
-  return address;
+  return shown_shared(operation, swizzled);
 }
 
 template <class Element>

@@ -99,7 +99,7 @@ void Threads::leave(Context& from) {
   int next = -1;
   if (!unwinding_ && !error_ && alive_ > 0) {
     try {
-      next = take_ready();
+      next = await_ready();
       if (next < 0) throw std::runtime_error(deadlock());
     } catch (...) {
       error_ = std::current_exception();
@@ -115,10 +115,8 @@ void Threads::make_ready(int warp, unsigned lanes) {
   ready_warps_ |= 1u << warp;
 }
 
-/// Draws a thread, or returns -1 if none can run.
+/// Draws a thread of those that can run.
 int Threads::take_ready() {
-  if (ready_warps_ == 0) (*idle_)();
-  if (ready_warps_ == 0) return -1;
   const std::uint64_t random = (*random_)();
   const bool keep = (ready_warps_ >> favourite_ & 1u) != 0 && (random & 0xffff) >= change_rate_;
   if (!keep) favourite_ = draw_bit(ready_warps_, random >> 16);
@@ -127,6 +125,12 @@ int Threads::take_ready() {
   ready &= ~(1u << lane);
   if (ready == 0) ready_warps_ &= ~(1u << favourite_);
   return favourite_ * kWarpSize + lane;
+}
+
+/// Draws a thread, if need be of those that idle() releases; -1 if none can run.
+int Threads::await_ready() {
+  if (ready_warps_ == 0) (*idle_)();
+  return ready_warps_ == 0 ? -1 : take_ready();
 }
 
 void Threads::switch_to(int thread) {
@@ -145,7 +149,7 @@ void Threads::release(int warp, unsigned lanes) {
 void Threads::park(const char* operation) {
   Fiber& self = fiber();
   self.waits_in = operation;
-  const int next = take_ready();
+  const int next = await_ready();
   if (next < 0) throw std::runtime_error(deadlock());
   switch_to(next);
   self.waits_in = nullptr;

@@ -69,6 +69,7 @@ class Threads {
 
   void make_ready(int warp, unsigned lanes);
   int take_ready();
+  int await_ready();
   void switch_to(int thread);
   std::string deadlock() const;
 

@@ -87,6 +87,7 @@ inline Bytes16 load_shared_16(const void* shared) {
 inline void store_shared_16(void* shared, const Bytes16& value) {
   simt::shared_offset("store_shared_16", shared);
   std::memcpy(shared, &value, sizeof value);
+  simt::stored_shared(shared);
 }
 
 inline Bytes16 load_shared_16(SharedAddress shared) {
@@ -109,6 +110,7 @@ template <class T>
 void store_shared(SharedAddress shared, const T& value) {
   if constexpr (sizeof(T) == 16) simt::shared_offset("store_shared", detail::pointer_to(shared));
   std::memcpy(detail::pointer_to(shared), &value, sizeof value);
+  simt::stored_shared(detail::pointer_to(shared));
 }
 
 }  // namespace trencadis::ptx
