@@ -65,10 +65,13 @@ class WarpgroupLoop : public RingItem<Config> {
       // No product is under way where these meet: with one branch of a product in flight the
       // compiler waits for each.
       if (goes_on) {
+        // The last values of an item come before the first keys of the next.
+        int slot = 0;
+        if (ends) slot = take(ring);
         source_.slot = take(ring);
         await_turn();
         score(ring, source_.slot, s);
-        const int slot = take(ring);
+        if (!ends) slot = take(ring);
         add_values(ring, slot);
         pass_turn();
         ptx::wait_products<1>();
