@@ -101,7 +101,7 @@ void ScheduleOptions::add_to(CLI::App& command) {
       .add_option("--split", split,
                   "where KV is split over queues: auto, none, or every so many tokens")
       ->capture_default_str();
-  command.add_option("--scheduler", scheduler, "auto, even-cut or longest-first")
+  command.add_option("--scheduler", scheduler, "auto, even-cut, longest-first or l2-windows")
       ->capture_default_str();
   command.add_flag("--batch-invariant", batch_invariant,
                    "a request's bits do not depend on the rest of the batch");
@@ -124,9 +124,11 @@ PlanOptions ScheduleOptions::plan_options() const {
     options.scheduler = Scheduler::even_cut;
   else if (scheduler == "longest-first")
     options.scheduler = Scheduler::longest_first;
+  else if (scheduler == "l2-windows")
+    options.scheduler = Scheduler::l2_windows;
   else if (scheduler != "auto")
     fail(ErrorKind::invalid_argument,
-         "--scheduler is \"{}\", expected auto, even-cut or longest-first", scheduler);
+         "--scheduler is \"{}\", expected auto, even-cut, longest-first or l2-windows", scheduler);
   return options;
 }
 

@@ -94,7 +94,8 @@ AttentionConfig parse_config(const Json& json) {
   config.plan.scheduler = choose<Scheduler>(plan, "scheduler",
                                             {{"automatic", Scheduler::automatic},
                                              {"even_cut", Scheduler::even_cut},
-                                             {"longest_first", Scheduler::longest_first}});
+                                             {"longest_first", Scheduler::longest_first},
+                                             {"l2_windows", Scheduler::l2_windows}});
   return config;
 }
 

@@ -15,6 +15,7 @@ struct DeviceLimits {
   double read_gbps = 100.0;      // device-memory read bandwidth of all CTAs together, 1e9 B/s
   double matmul_tflops = 1.0;    // sustained rate of the matrix units for 16-bit inputs
   std::int64_t tile_memory = 0;  // bytes a CTA may hold for q, k and v tiles
+  std::int64_t l2_bytes = 0;     // of the cache that all CTAs share; 0: unknown
   int query_tiles = 1 | 16 | 32 | 64 | 128;  // T_q that the kernels for it have, each its bit
   int max_query_tile = 128;                  // largest of them in use
   int max_kv_tile = 128;                     // largest T_kv beside more than 16 rows

@@ -34,6 +34,7 @@ enum class Scheduler : std::uint8_t {
   automatic,      // the measured choice a regime (docs/decisions/)
   even_cut,       // all work on one line, cut into equal shares
   longest_first,  // Algorithm 1 of the paper: chunks, longest first, onto the least-loaded queue
+  l2_windows,     // head by head, so that CTAs that run at one time share K and V in L2
 };
 
 /// Half-open range of logical KV positions.

@@ -6,6 +6,9 @@
 namespace trencadis::planner {
 namespace {
 
+/// How much faster than memory the cache that CTAs share is taken for.
+constexpr double kCacheSpeed = 2.0;
+
 /// At least 1, so that the line never stands still, and no more than a quarter of an hour.
 Nanoseconds whole(double ns) {
   return std::llround(std::clamp(ns, 1.0, 1e12));
@@ -28,8 +31,10 @@ CostModel make_cost_model(const AttentionSpec& spec, const DeviceLimits& device,
         static_cast<double>(tile.kv_tokens * dims * size_of(spec.dtype_kv)) / bytes_per_ns;
     const double multiply = 2.0 * rows * tile.kv_tokens * dims / flops_per_ns;
     cost.tile[i] = whole(std::max(read, multiply) + device.tile_overhead_us * 1e3);
-    // The states stay in a cache, which is taken for twice as fast as memory.
-    const double states = 4.0 * tile.q_rows * spec.vo() * sizeof(float) / (2 * bytes_per_ns);
+    cost.bound_by_products[i] = multiply > read / kCacheSpeed;
+    // The states stay in a cache.
+    const double states =
+        4.0 * tile.q_rows * spec.vo() * sizeof(float) / (kCacheSpeed * bytes_per_ns);
     cost.split[i] = cost.item + whole(states);
   }
   return cost;

@@ -22,6 +22,9 @@ struct CostModel {
   /// What a cut inside an item costs: the prologue and epilogue that it adds, and two partial
   /// states that are written and read.
   std::array<Nanoseconds, contract::kMaxTileClasses> split{};
+  /// Whether products bound a tile whose K and V come from a cache. From memory each CTA has its
+  /// share of the bandwidth only, and that may bound it all the same.
+  std::array<bool, contract::kMaxTileClasses> bound_by_products{};
 
   Nanoseconds of(int tile_class, std::int64_t tiles) const {
     return item + tiles * tile[static_cast<std::size_t>(tile_class)];

@@ -68,6 +68,10 @@ std::string why_scheduler(const PlannerConfig& config, Scheduler used, Cutting c
                        : cutting == Cutting::balanced ? "a few tiles a queue, so equal chunks"
                                                       : "few items a queue that may not be cut");
   }
+  if (used == Scheduler::l2_windows) {
+    return fmt::format("head by head in windows of L2, onto the queue that is free first ({})",
+                       asked ? "as asked" : "bound by products, so CTAs share K and V in L2");
+  }
   if (cutting == Cutting::while_placing) {
     return fmt::format("even cut ({}): one line of work, {} equal shares, cut at KV tiles",
                        asked ? "as asked" : "the best makespan where KV may be split",
@@ -81,7 +85,9 @@ std::string why_split(const PlannerConfig& config, Cutting cutting) {
   const planner::ChunkPolicy policy = planner::chunk_policy(config.options);
   switch (cutting) {
     case Cutting::never:
-      return "never, as asked";
+      return config.options.split == SplitMode::none
+                 ? "never, as asked"
+                 : "nowhere: whole items fill the queues about as evenly";
     case Cutting::while_placing:
       return "where a share ends, unless a piece would cost less than its own overhead";
     case Cutting::balanced:

@@ -35,6 +35,7 @@ void check_device(const DeviceLimits& device) {
         device.max_kv_tile);
   check(device.tile_memory >= 0, "device.tile_memory is {}, expected at least 0",
         device.tile_memory);
+  check(device.l2_bytes >= 0, "device.l2_bytes is {}, expected at least 0", device.l2_bytes);
 }
 
 void check_spec(const AttentionSpec& spec) {
@@ -100,14 +101,23 @@ void check_heads(Heads heads, std::string_view qo_name, std::string_view kv_name
 Cutting cutting(const PlanOptions& options) {
   if (options.split == SplitMode::none) return Cutting::never;
   if (options.split == SplitMode::fixed || options.batch_invariant) return Cutting::fixed;
-  return options.scheduler == Scheduler::longest_first ? Cutting::balanced : Cutting::while_placing;
+  const bool cuts_itself =
+      options.scheduler == Scheduler::automatic || options.scheduler == Scheduler::even_cut;
+  return cuts_itself ? Cutting::while_placing : Cutting::balanced;
 }
 
 Cutting cutting(const Plan::Impl& plan) {
   const Cutting asked = cutting(plan.config->options);
-  const bool was_short =
-      asked == Cutting::while_placing && plan.scheduler == Scheduler::longest_first;
-  return was_short ? Cutting::balanced : asked;
+  if (asked != Cutting::while_placing || plan.scheduler == Scheduler::even_cut) return asked;
+  return plan.scheduler == Scheduler::longest_first ? Cutting::balanced : Cutting::never;
+}
+
+bool may_deal(const PlannerConfig& config) {
+  const auto& bound_by_products = config.rules.cost.bound_by_products;
+  return config.options.scheduler == Scheduler::automatic && config.device.l2_bytes > 0 &&
+         cutting(config.options) == Cutting::while_placing &&
+         std::find(bound_by_products.begin(), bound_by_products.end(), true) !=
+             bound_by_products.end();
 }
 
 ChunkPolicy chunk_policy(const PlanOptions& options) {
@@ -133,6 +143,7 @@ Planner::Planner(const AttentionSpec& spec, Heads heads, const DeviceLimits& dev
                               .tiles = tiles,
                               .cost = make_cost_model(spec, device, tiles)}});
   cutting_ = cutting(options);
+  may_deal_ = may_deal(*config_);
   schedule_.num_heads = heads.kv;
   schedule_.num_queues = device.num_ctas;
 }
@@ -159,7 +170,8 @@ void Planner::plan(const PlanInput& input, const Limits& limits, Plan& plan) {
   }
   if (how == Cutting::fixed || how == Cutting::balanced) work = split_items(how, work, out.buffer);
   schedule_.queues = out.buffer.queues();
-  finish(place(how, work), out);
+  const bool dealt = how == Cutting::while_placing && deal(out.problem, work);
+  finish(dealt ? Scheduler::l2_windows : place(how, work), out);
 }
 
 bool Planner::is_short(const HeadWork& whole) const {
@@ -210,6 +222,39 @@ HeadWork Planner::split_items(Cutting how, const HeadWork& whole, PlanBuffer& bu
                chunk_line_.room(count.items + 1), schedule_);
 }
 
+/// Whether most of the cost is of tiles that gain from K and V in L2.
+bool Planner::gains_from_l2(const Problem& problem, const HeadWork& whole) const {
+  const auto& bound_by_products = config_->rules.cost.bound_by_products;
+  const auto of = [&](std::int32_t i) { return bound_by_products[whole.blocks[i].tile_class]; };
+  if (problem.common_query_len() >= 0) return of(0);  // all of one class
+  Nanoseconds gains = 0;
+  for (std::int32_t i = 0; i < whole.num_items; ++i) gains += of(i) ? whole.cost(i) : 0;
+  return gains > whole.total() / 2;
+}
+
+/// Half of L2: the rest is for what ends and begins meanwhile, for queries and for outputs.
+std::int64_t Planner::window_tokens() const {
+  const AttentionSpec& spec = config_->spec;
+  const std::int64_t token = std::int64_t{spec.head_dim_qk + spec.vo()} * size_of(spec.dtype_kv);
+  const std::int64_t l2_bytes = config_->device.l2_bytes;
+  return l2_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : l2_bytes / 2 / token;
+}
+
+/// Deals whole items where they gain from it and queues end about as early as by the even cut.
+bool Planner::deal(const Problem& problem, const HeadWork& whole) {
+  const std::int64_t queues = schedule_.num_queues;
+  const std::int64_t pairs = std::int64_t{whole.num_items} * schedule_.num_heads;
+  if (!may_deal_ || pairs < kMinDealtPairs * queues || pairs > kMaxDealtPairs * queues)
+    return false;
+  if (!gains_from_l2(problem, whole)) return false;
+  const Nanoseconds longest =
+      l2_windows_.deal(whole, schedule_.num_heads, schedule_.num_queues, window_tokens());
+  const Nanoseconds even = whole.total() * schedule_.num_heads / queues + config_->rules.cost.item;
+  if (longest > even + even / 100 * kDealtOverrunPercent) return false;
+  l2_windows_.write(whole, schedule_);
+  return true;
+}
+
 Scheduler Planner::place(Cutting how, const HeadWork& work) {
   if (how == Cutting::while_placing) {
     even_cut_.cut_evenly(work, config_->rules.tiles, config_->rules.cost, schedule_);
@@ -224,6 +269,10 @@ Scheduler Planner::place(Cutting how, const HeadWork& work) {
   if (used == Scheduler::longest_first) {
     check_count("pairs of work item and KV head", pairs);
     longest_first_.place(work, schedule_);
+  } else if (used == Scheduler::l2_windows) {
+    check_count("pairs of work item and KV head", pairs);
+    l2_windows_.deal(work, schedule_.num_heads, schedule_.num_queues, window_tokens());
+    l2_windows_.write(work, schedule_);
   } else {
     even_cut_.cut_between_items(work, schedule_);
   }

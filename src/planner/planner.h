@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "planner/even_cut.h"
+#include "planner/l2_windows.h"
 #include "planner/longest_first.h"
 #include "planner/plan_impl.h"
 #include "planner/schedule.h"
@@ -27,7 +28,8 @@ enum class Cutting {
 
 /// What the options alone say.
 Cutting cutting(const PlanOptions& options);
-/// What was done: where the choice is free, short work is cut before it is placed.
+/// What was done: where the choice is free, short work is cut before it is placed, and work that is
+/// dealt is not cut.
 Cutting cutting(const Plan::Impl& plan);
 
 /// Of Cutting::fixed.
@@ -45,6 +47,17 @@ inline constexpr std::int64_t kLongestFirstPairs = 16;
 /// cut rarely lies well: chunks of Algorithm 1, equal within each item, are up to 1.7 times faster
 /// there.
 inline constexpr std::int64_t kShortQueueOverheads = 3;
+
+/// Items that need not be cut: dealt whole, in windows of L2, from this many (item, KV head) pairs
+/// a queue, so that the last of them weighs little, up to this many, as each has a segment; and
+/// where the longest queue exceeds the mean and an item overhead by at most so many percent.
+inline constexpr std::int64_t kMinDealtPairs = 4;
+inline constexpr std::int64_t kMaxDealtPairs = 64;
+inline constexpr Nanoseconds kDealtOverrunPercent = 8;
+
+/// Whether Scheduler::automatic may take Scheduler::l2_windows: KV may be split, products bound a
+/// tile class, and the device tells of an L2.
+bool may_deal(const PlannerConfig& config);
 
 /// Plans step after step for one operator; scratch and plans keep their memory, so that in a steady
 /// state nothing is allocated. Not for concurrent use.
@@ -66,14 +79,19 @@ class Planner {
   bool is_short(const HeadWork& whole) const;
   ChunkRule chunk_rule(Cutting cutting, const HeadWork& whole) const;
   HeadWork split_items(Cutting cutting, const HeadWork& whole, PlanBuffer& buffer);
+  bool gains_from_l2(const Problem& problem, const HeadWork& whole) const;
+  std::int64_t window_tokens() const;
+  bool deal(const Problem& problem, const HeadWork& whole);
   Scheduler place(Cutting cutting, const HeadWork& work);
   void finish(Scheduler used, Plan::Impl& plan) const;
 
   std::shared_ptr<const PlannerConfig> config_;
   Cutting cutting_;
+  bool may_deal_;
   Schedule schedule_;
   EvenCut even_cut_;
   LongestFirst longest_first_;
+  L2Windows l2_windows_;
   Reused<Nanoseconds> line_, chunk_line_;
   Reused<contract::WorkItem> whole_items_;
 };

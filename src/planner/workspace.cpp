@@ -100,7 +100,8 @@ PlanCounts bound_counts(const PlannerConfig& config, const Limits& limits, std::
       break;
   }
   // Runs of the even cut: at most 3 a queue and one a head. Longest first has one segment for each
-  // (item, head); where the choice is free it places no more than its share of a queue.
+  // (item, head), and so have windows of L2, at most; where the choice is free, they place no more
+  // than their share of a queue, and windows of L2 whole items only.
   const std::int64_t runs = 3 * queues + heads;
   const std::int64_t pairs = times(bound.items, heads);
   switch (config.options.scheduler) {
@@ -108,10 +109,15 @@ PlanCounts bound_counts(const PlannerConfig& config, const Limits& limits, std::
       bound.segments = runs;
       break;
     case Scheduler::longest_first:
+    case Scheduler::l2_windows:
       bound.segments = pairs;
       break;
     case Scheduler::automatic:
       bound.segments = std::max(runs, std::min(pairs, kLongestFirstPairs * queues));
+      if (may_deal(config)) {
+        const std::int64_t whole = times(bound.row_blocks, heads);
+        bound.segments = std::max(bound.segments, std::min(whole, kMaxDealtPairs * queues));
+      }
       break;
   }
   bound.merges = bound.slots / 2;  // a merge has two slots or more

@@ -127,12 +127,13 @@ TEST(FailureCases, E5PaddingChangesNoBit) {
       {{1, 0}, {1, 0}, {1, 0}, {1, 3000}, {1, 40}, {1, 1900}},
       {{1, 0}, {1, 3000}, {1, 0}, {1, 0}, {1, 40}, {1, 0}, {1, 1900}, {1, 0}},
       {{150, 0}, {1, 3000}, {3, 0}, {40, 900}, {1, 0}, {0, 0}, {9, 200}, {200, 0}}};
-  PlanOptions invariant, even_cut, longest_first;
+  PlanOptions invariant, even_cut, longest_first, l2_windows;
   invariant.batch_invariant = true;
   even_cut.scheduler = Scheduler::even_cut;
   longest_first.scheduler = Scheduler::longest_first;
-  for (const PlanOptions& options :
-       {PlanOptions{}, even_cut, longest_first, unsplit(), split_every(256), invariant}) {
+  l2_windows.scheduler = Scheduler::l2_windows;
+  for (const PlanOptions& options : {PlanOptions{}, even_cut, longest_first, l2_windows, unsplit(),
+                                     split_every(256), invariant}) {
     std::int64_t merges = 0;
     for (const std::vector<Lengths>& lengths : batches) {
       ProblemBuilder builder;

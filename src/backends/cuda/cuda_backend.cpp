@@ -41,6 +41,7 @@ DeviceLimits limits_of(const cuda::PrimaryContext& context, const cuda::KernelPo
   const bool warpgroups = policy.config.producer_warps > 0;
   const double tflops = (warpgroups ? 0.6 * 2 : 0.65) * sms * 2 * 1024 * khz * 1e-9;
   limits.matmul_tflops = tflops > 0 ? tflops : 100;
+  limits.l2_bytes = context.attribute(DeviceAttribute::l2_cache_size);
   // Three trips to memory before the first product, and the way out.
   limits.item_overhead_us = 2.5;
   return limits;

@@ -65,8 +65,8 @@ PlanProblem read_problem(Input& input) {
   problem.device = known_devices()[input.byte() % known_devices().size()];
   problem.device.num_ctas = 1 + input.byte() % 20;
   problem.options.split = input.one_of({SplitMode::automatic, SplitMode::none, SplitMode::fixed});
-  problem.options.scheduler =
-      input.one_of({Scheduler::automatic, Scheduler::even_cut, Scheduler::longest_first});
+  problem.options.scheduler = input.one_of(
+      {Scheduler::automatic, Scheduler::even_cut, Scheduler::longest_first, Scheduler::l2_windows});
   problem.options.batch_invariant = input.byte() % 4 == 0;
   problem.options.fixed_split_tokens = input.one_of({0, 1, 64, 100, -1});
   problem.spec.variant.bounds = {input.one_of({-1, 0, 5, 70}), input.one_of({-1, 0, 3})};

@@ -127,16 +127,33 @@ TEST(PlannerLaws, PlacedItemsOverrunTheMeanByOneItemAtMost) {
     const auto queues = static_cast<Nanoseconds>(loads.size());
     for (std::size_t q = 0; q < loads.size(); ++q) {
       if (loads[q] == 0) continue;
-      const bool longest_first = plan.impl().scheduler == Scheduler::longest_first;
-      EXPECT_LE(loads[q], total / queues + 1 + (longest_first ? shortest[q] : longest_item));
+      const Scheduler used = plan.impl().scheduler;
+      const Nanoseconds item = used == Scheduler::longest_first ? shortest[q] : longest_item;
+      const Nanoseconds width =
+          used == Scheduler::l2_windows ? longest_item / planner::L2Windows::kResolution : 0;
+      EXPECT_LE(loads[q], total / queues + 1 + item + width);
     }
   });
 }
 
+TEST(PlannerLaws, WhatIsDealtInsteadOfCutEndsWithTheEvenShare) {
+  int dealt = 0;
+  for_random_problems(kProblems, [&](PlanProblem problem) {
+    problem.options = {};
+    const Plan plan = plan_of(problem);
+    if (plan.impl().scheduler != Scheduler::l2_windows) return;
+    ++dealt;
+    const Makespan m = makespan(plan);
+    EXPECT_EQ(plan.stats().partial_slots, 0);
+    EXPECT_LE(m.longest, (m.share + m.item + 1) * (100 + planner::kDealtOverrunPercent) / 100);
+  });
+  EXPECT_GT(dealt, scaled(kProblems) / 100) << "the regime of the law is hardly met";
+}
+
 TEST(PlannerLaws, AutomaticSplitsFillAtMostTwoSlotsAQueue) {
   for_random_problems(kProblems, [](PlanProblem problem) {
-    for (const Scheduler scheduler :
-         {Scheduler::automatic, Scheduler::even_cut, Scheduler::longest_first}) {
+    for (const Scheduler scheduler : {Scheduler::automatic, Scheduler::even_cut,
+                                      Scheduler::longest_first, Scheduler::l2_windows}) {
       problem.options = {.scheduler = scheduler};
       EXPECT_LE(plan_of(problem).stats().partial_slots, 2 * problem.device.num_ctas);
     }

@@ -35,6 +35,7 @@ DeviceLimits random_device(Random& random) {
   DeviceLimits device =
       known[static_cast<std::size_t>(random.in(0, static_cast<std::int32_t>(known.size()) - 1))];
   if (random.chance(60)) device.num_ctas = random.in(1, 12);
+  if (random.chance(30)) device.l2_bytes = random.one_of({0, 1, 1 << 16, 1 << 19});
   if (random.chance(20)) device.max_query_tile = random.one_of({1, 16, 64, 100});
   if (random.chance(20)) device.item_overhead_us = random.one_of({0.0, 0.01, 20.0});
   if (random.chance(20)) device.tile_overhead_us = random.one_of({0.0, 5.0});
@@ -50,8 +51,8 @@ PlanOptions random_options(Random& random) {
   if (options.batch_invariant && options.split == SplitMode::automatic && random.chance(70)) {
     options.fixed_split_tokens = random.in(1, 300);
   }
-  options.scheduler =
-      random.one_of({Scheduler::automatic, Scheduler::even_cut, Scheduler::longest_first});
+  options.scheduler = random.one_of(
+      {Scheduler::automatic, Scheduler::even_cut, Scheduler::longest_first, Scheduler::l2_windows});
   return options;
 }
 

@@ -38,6 +38,8 @@ TEST(ScheduleOptions, SayWhatIsAllowed) {
   EXPECT_EQ(options.plan_options().fixed_split_tokens, 256);
   options.scheduler = "even-cut";
   EXPECT_EQ(options.plan_options().scheduler, Scheduler::even_cut);
+  options.scheduler = "l2-windows";
+  EXPECT_EQ(options.plan_options().scheduler, Scheduler::l2_windows);
   options.split = "0";
   EXPECT_THROW(options.plan_options(), Error);
   options.split = "auto";
