@@ -1,7 +1,7 @@
-// plan() on one core: an H200, 32 query heads on 8 KV heads, pages of 16 tokens, lengths of the
-// Azure conversation trace of 2023. A run is one step; the steps of a case are all different and
-// are taken in turn, so that no branch predictor learns one of them by heart. Validation is
-// included.
+// plan() on one core: an H200, 32 query heads on 8 KV heads unless a name says 16/16, pages of 16
+// tokens, lengths of the Azure conversation trace of 2023. A run is one step; the steps of a case
+// are all different and are taken in turn, so that no branch predictor learns one of them by heart.
+// Validation is included.
 //
 //   plan_benchmark [--benchmark_filter=decode]
 #include <benchmark/benchmark.h>
@@ -69,11 +69,11 @@ struct Step {
   }
 };
 
-void plan_steps(benchmark::State& state, const std::vector<Step>& steps,
-                const PlanOptions& options) {
+void plan_steps(benchmark::State& state, const std::vector<Step>& steps, const PlanOptions& options,
+                Heads heads = {32, 8}) {
   AttentionSpec spec;
   spec.variant.bounds = {.left = -1, .right = 0};  // causal
-  Planner planner(spec, Heads{32, 8}, known_device("h200"), options);
+  Planner planner(spec, heads, known_device("h200"), options);
   std::vector<PlanInput> inputs;
   for (const Step& step : steps) inputs.push_back(step.input());
   Plan plan;
@@ -117,6 +117,16 @@ std::vector<Step> prompt_steps(std::int64_t batch) {
   return steps;
 }
 
+/// One long prompt.
+std::vector<Step> long_prompt_steps(std::int64_t tokens) {
+  std::vector<Step> steps(kSteps);
+  for (std::int32_t i = 0; i < kSteps; ++i) {
+    const auto length = static_cast<std::int32_t>(tokens - i * kPageSize);
+    steps[static_cast<std::size_t>(i)].add(length, length);
+  }
+  return steps;
+}
+
 /// Chunked prefill: a token budget of 2,048 shared by a few prompts, the rest of the batch decodes.
 std::vector<Step> mixed_steps(std::int64_t batch) {
   std::vector<Step> steps = decode_steps(batch - 4);
@@ -133,6 +143,18 @@ void decode(benchmark::State& state) {
 void prompts(benchmark::State& state) {
   plan_steps(state, prompt_steps(state.range(0)), {});
 }
+void prompts_16_16(benchmark::State& state) {
+  plan_steps(state, prompt_steps(state.range(0)), {}, {16, 16});
+}
+void prompts_l2_windows(benchmark::State& state) {
+  plan_steps(state, prompt_steps(state.range(0)), {.scheduler = Scheduler::l2_windows});
+}
+void long_prompt(benchmark::State& state) {
+  plan_steps(state, long_prompt_steps(state.range(0)), {});
+}
+void long_prompt_16_16(benchmark::State& state) {
+  plan_steps(state, long_prompt_steps(state.range(0)), {}, {16, 16});
+}
 void mixed(benchmark::State& state) {
   plan_steps(state, mixed_steps(state.range(0)), {});
 }
@@ -148,7 +170,11 @@ void defaults(benchmark::internal::Benchmark* benchmark) {
 }
 
 BENCHMARK(decode)->Arg(16)->Arg(256)->Arg(1024)->Apply(defaults);
-BENCHMARK(prompts)->Arg(16)->Arg(256)->Apply(defaults);
+BENCHMARK(prompts)->Arg(16)->Arg(32)->Arg(256)->Apply(defaults);
+BENCHMARK(prompts_16_16)->Arg(32)->Apply(defaults);
+BENCHMARK(prompts_l2_windows)->Arg(32)->Apply(defaults);
+BENCHMARK(long_prompt)->Arg(16384)->Apply(defaults);
+BENCHMARK(long_prompt_16_16)->Arg(16384)->Apply(defaults);
 BENCHMARK(mixed)->Arg(256)->Apply(defaults);
 BENCHMARK(decode_longest_first)->Arg(256)->Arg(1024)->Apply(defaults);
 BENCHMARK(decode_batch_invariant)->Arg(256)->Arg(1024)->Apply(defaults);

@@ -222,13 +222,21 @@ HeadWork Planner::split_items(Cutting how, const HeadWork& whole, PlanBuffer& bu
                chunk_line_.room(count.items + 1), schedule_);
 }
 
-/// Whether most of the cost is of tiles that gain from K and V in L2.
+/// Whether most of the cost is of row blocks that share K and V with another of their request, in
+/// tiles that products bound where they come from L2.
 bool Planner::gains_from_l2(const Problem& problem, const HeadWork& whole) const {
-  const auto& bound_by_products = config_->rules.cost.bound_by_products;
-  const auto of = [&](std::int32_t i) { return bound_by_products[whole.blocks[i].tile_class]; };
-  if (problem.common_query_len() >= 0) return of(0);  // all of one class
+  const WorkRules& rules = config_->rules;
+  const std::int64_t tokens = problem.common_query_len();
+  if (tokens >= 0 && tokens * rules.group <= rules.tiles.largest_query_tile()) return false;
   Nanoseconds gains = 0;
-  for (std::int32_t i = 0; i < whole.num_items; ++i) gains += of(i) ? whole.cost(i) : 0;
+  bool shared = false;  // with the row block before
+  for (std::int32_t i = 0; i < whole.num_items; ++i) {
+    const contract::RowBlock& block = whole.blocks[i];
+    const bool goes_on = i + 1 < whole.num_items && whole.blocks[i + 1].request == block.request;
+    if ((shared || goes_on) && rules.cost.bound_by_products[block.tile_class])
+      gains += whole.cost(i);
+    shared = goes_on;
+  }
   return gains > whole.total() / 2;
 }
 

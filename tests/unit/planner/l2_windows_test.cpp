@@ -143,6 +143,13 @@ TEST(L2Windows, TheEvenCutStaysWhereDealingGainsNothing) {
   EXPECT_EQ(scheduler_of(plan_of(prompts({2048}), hopper(), heads)), Scheduler::even_cut);
   EXPECT_EQ(scheduler_of(plan_of(prompts(std::vector<std::int32_t>(40, 4096)), hopper(), heads)),
             Scheduler::even_cut);
+  // Drafts of one row block each share nothing, however many rows it has.
+  std::vector<std::int32_t> drafts(660, 4);
+  for (const std::int32_t last : {4, 3}) {
+    drafts.back() = last;
+    const Batch batch(drafts, std::vector<std::int32_t>(660, 2000));
+    EXPECT_EQ(scheduler_of(plan_of(batch, hopper(), Heads{32, 1})), Scheduler::even_cut);
+  }
   // 536 equal pairs on 132 queues: eight of them would have a fifth.
   AttentionSpec full;
   EXPECT_EQ(scheduler_of(make_plan(full, Heads{67, 67}, hopper(), prompts({1024}).input())),
