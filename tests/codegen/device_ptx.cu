@@ -56,7 +56,7 @@ extern "C" __global__ void use_every_instruction(const char* in, char* out, int*
 
   Bytes16 bytes = load_global_16(in + 16 * (cta_index() + num_ctas()));
   bytes.w[0] += load_global_16_written(in).w[0];
-  bytes.w[0] += multiply_high(bytes.w[1], bytes.w[2]) + shared_address(row);
+  bytes.w[0] += trailing_zeros(bytes.w[1] | 1u) + shared_address(row);
   bytes.w[1] = __builtin_bit_cast(unsigned, sum);
   bytes.w[2] = ballot(sum > 0.0f) + (any_in_warp(sum < 0.0f) ? 1u : 0u);
   store_shared_16(row, bytes);

@@ -149,6 +149,28 @@ TYPED_TEST(SimtAttention, H1EveryGroupSize) {
   }
 }
 
+TYPED_TEST(SimtAttention, WholeItemsOfManyRowBlocksOneAfterAnother) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
+  Problem p = builder(DType::bf16, 64).causal().lengths({{500, 500}, {300, 300}, {400, 420}}).build();
+  for (const Scheduler scheduler :
+       {Scheduler::even_cut, Scheduler::longest_first, Scheduler::l2_windows}) {
+    p.config.plan.scheduler = scheduler;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, 2), p)) << static_cast<int>(scheduler);
+  }
+}
+
+TYPED_TEST(SimtAttention, ManyHeadsInRoundsOfL2Windows) {
+  using Config = typename TypeParam::template Config<BFloat, 64>;
+  ProblemBuilder b;
+  b.heads(8, 8).dims(64).dtype(DType::bf16).page_size(16).causal();
+  Problem p = b.lengths({{512, 512}, {512, 512}, {512, 512}, {512, 512}}).build();
+  for (const Scheduler scheduler :
+       {Scheduler::automatic, Scheduler::l2_windows}) {
+    p.config.plan.scheduler = scheduler;
+    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, 5), p)) << static_cast<int>(scheduler);
+  }
+}
+
 TYPED_TEST(SimtAttention, WindowsOnBothSides) {
   using Config = typename TypeParam::template Config<BFloat, 64>;
   for (const auto& [left, right] : {std::pair{0, 0}, {5, 0}, {40, 3}, {-1, 10}, {100, -1}}) {

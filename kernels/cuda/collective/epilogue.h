@@ -142,16 +142,21 @@ class Epilogue {
         to_(to),
         shared_(loop.launch().shared) {}
 
-  /// The room for states and output is free, and free again afterwards.
+  /// The room for states and output is free; after the next meeting it is again.
   TRENCADIS_DEVICE void run() {
     if constexpr (Config::kUseSoftmax) publish_states();
     write_row_totals();
+    float scale[Loop::kThreadRows];
 #pragma unroll
-    for (int first = 0; first < Shape::kDimVo; first += Shape::kSlice) {
-      put_slice(first);
+    for (int r = 0; r < Loop::kThreadRows; ++r)
+      scale[r] = scale_of(loop_.thread_row(r), loop_.state_row(r) / Shape::kRows);
+    const int columns = columns_of_rows();
+#pragma unroll 1
+    for (int first = 0; first < Shape::kDimVo; first += columns) {
+      if (first > 0) Shape::sync();
+      put(first, columns, scale);
       Shape::sync();
-      write_slice(first);
-      Shape::sync();
+      write(first, columns);
     }
   }
 
@@ -161,9 +166,6 @@ class Epilogue {
   }
   TRENCADIS_DEVICE float* sums() const {
     return maxima() + Shape::kStateRows;
-  }
-  TRENCADIS_DEVICE float* output() const {
-    return reinterpret_cast<float*>(shared_ + Shape::kOutput);
   }
   TRENCADIS_DEVICE RowEntry row(int r) const { return loop_.row(r); }
 
@@ -208,54 +210,81 @@ class Epilogue {
     }
   }
 
-  /// Columns [first, first + kSlice) of each warp's rows, scaled so that parts of a row add up to
-  /// its final value.
-  TRENCADIS_DEVICE void put_slice(int first) const {
-#pragma unroll
-    for (int r = 0; r < Loop::kThreadRows; ++r) {
-      if (!loop_.has_part()) break;
-      const int tile_row = loop_.thread_row(r);
-      const float scale = scale_of(tile_row, loop_.state_row(r) / Shape::kRows);
-      float* to = output() + loop_.state_row(r) * Shape::kSliceStride;
-#pragma unroll
-      for (int j = 0; j < Loop::kOutTiles; ++j) {
-        if (j * 8 < first || j * 8 >= first + Shape::kSlice) continue;
-#pragma unroll
-        for (int c = 0; c < 2; ++c)
-          to[loop_.thread_column(j, c) - first] = loop_.o[r / 2][j][r % 2 * 2 + c] * scale;
-      }
-    }
-  }
-
   TRENCADIS_DEVICE float scale_of(int r, int warp) const {
     if constexpr (!Config::kUseSoftmax) return 1.0f;
-    if (r >= block_.rows) return 0.0f;
+    if (r >= block_.rows || !loop_.has_part()) return 0.0f;
     const RowTotal of_row = total(r);
     const float inverse = to_.is_final() ? final_.normaliser(row(r), of_row) : of_row.inverse();
     return inverse * weight(warp, r, of_row.max);
   }
 
-  template <int kCount>
-  TRENCADIS_DEVICE void read(int row, int col, float (&values)[kCount]) const {
-    load_run<float>(reinterpret_cast<const char*>(output() + row * Shape::kSliceStride + col),
-                    values, [](const char* from) { return ptx::load_shared_16(from); });
+  // --- outputs -----------------------------------------------------------------------------------
+
+  /// There is room for Shape::kSlice columns of all rows at a time; of fewer rows for more columns.
+  TRENCADIS_DEVICE int columns_of_rows() const {
+    constexpr int kRoom = Shape::kStateRows * (Shape::kSlice + kPad);
+    int columns = Shape::kSlice;
+    while (columns < Shape::kDimVo && block_.rows * Shape::kKvWarps * (2 * columns + kPad) <= kRoom)
+      columns *= 2;
+    return columns;
+  }
+  static constexpr int kPad = Shape::kSlicePad;
+
+  struct alignas(8) Pair {
+    float left, right;
+  };
+  /// Of a warp's part of row r, columns [first, first + columns).
+  TRENCADIS_DEVICE ptx::SharedAddress output(int warp, int r, int columns) const {
+    return ptx::shared_place(shared_) +
+           (Shape::kOutput + (warp * block_.rows + r) * (columns + kPad) * int(sizeof(float)));
   }
 
-  TRENCADIS_DEVICE void write_slice(int first) const {
+  /// Scaled so that the parts of a row add up to its final value.
+  TRENCADIS_DEVICE void put(int first, int columns, const float (&scale)[Loop::kThreadRows]) const {
+    if (!loop_.has_part()) return;
+#pragma unroll
+    for (int r = 0; r < Loop::kThreadRows; ++r) {
+      const int tile_row = loop_.thread_row(r);
+      if (tile_row >= block_.rows) continue;
+      const ptx::SharedAddress to =
+          output(loop_.state_row(r) / Shape::kRows, tile_row, columns) +
+          (loop_.thread_column(0, 0) - first) * int(sizeof(float));
+#pragma unroll
+      for (int j = 0; j < Loop::kOutTiles; ++j) {
+        if (j * 8 < first || j * 8 >= first + columns) continue;
+        const float* const values = &loop_.o[r / 2][j][r % 2 * 2];
+        ptx::store_shared(to + j * 8 * int(sizeof(float)),
+                          Pair{values[0] * scale[r], values[1] * scale[r]});
+      }
+    }
+  }
+
+  template <int kCount>
+  TRENCADIS_DEVICE static void read(ptx::SharedAddress from, float (&values)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const ptx::Bytes16 four = ptx::load_shared_16(from + i * int(sizeof(float)));
+#pragma unroll
+      for (int n = 0; n < 4; ++n) values[i + n] = __builtin_bit_cast(float, four.w[n]);
+    }
+  }
+
+  TRENCADIS_DEVICE void write(int first, int columns) const {
     constexpr int kRun = FinalRow<Config>::kRun;
-    constexpr int kRuns = Shape::kSlice / kRun;
-    for (unsigned i = ptx::thread_index(); i < unsigned(block_.rows * kRuns);
+    const unsigned runs = static_cast<unsigned>(columns / kRun);
+#pragma unroll 1
+    for (unsigned i = ptx::thread_index(); i < unsigned(block_.rows) * runs;
          i += unsigned{Shape::kThreads}) {
-      const int r = i / kRuns;
-      const int col = i % kRuns * kRun;
-      const int d = first + col;
+      const int r = static_cast<int>(i / runs);
+      const int column = static_cast<int>(i - r * runs) * kRun;
+      const int d = first + column;
       if (d >= Config::kHeadDimVo) continue;
       float values[kRun];
-      read(r, col, values);
+      read(output(0, r, columns) + column * int(sizeof(float)), values);
 #pragma unroll
       for (int w = 1; w < Shape::kKvWarps; ++w) {
         float part[kRun];
-        read(w * Shape::kRows + r, col, part);
+        read(output(w, r, columns) + column * int(sizeof(float)), part);
 #pragma unroll
         for (int c = 0; c < kRun; ++c) values[c] += part[c];
       }

@@ -37,26 +37,25 @@ struct alignas(16) RingStrides {
   int query_unit;
   int queries_aligned;  // their rows begin at multiples of 16 bytes
 
-  TRENCADIS_DEVICE static int common_unit(long long a, long long b) {
-    constexpr unsigned long long kLargest = 1ull << 20;
-    const unsigned long long bits =
-        static_cast<unsigned long long>(a) | static_cast<unsigned long long>(b) | kLargest;
-    return static_cast<int>(bits & (~bits + 1));
+  /// The exponent of the unit of two strides.
+  TRENCADIS_DEVICE static int common_shift(long long a, long long b) {
+    constexpr long long kLargest = 1ll << 20;
+    return ptx::trailing_zeros(static_cast<unsigned>(a | b | kLargest));
   }
   template <class Tag>
   TRENCADIS_DEVICE static RingStrides of(const contract::AttentionParams& params) {
-    const int key = common_unit(params.k_stride_page, params.k_stride_token);
-    const int value = common_unit(params.v_stride_page, params.v_stride_token);
-    const int query = common_unit(params.q_stride_token, params.q_stride_head);
-    return {static_cast<int>(params.k_stride_page / key),
-            static_cast<int>(params.k_stride_token / key),
-            static_cast<int>(params.v_stride_page / value),
-            static_cast<int>(params.v_stride_token / value),
-            key,
-            value,
-            static_cast<int>(params.q_stride_token / query),
-            static_cast<int>(params.q_stride_head / query),
-            query,
+    const int key = common_shift(params.k_stride_page, params.k_stride_token);
+    const int value = common_shift(params.v_stride_page, params.v_stride_token);
+    const int query = common_shift(params.q_stride_token, params.q_stride_head);
+    return {static_cast<int>(params.k_stride_page >> key),
+            static_cast<int>(params.k_stride_token >> key),
+            static_cast<int>(params.v_stride_page >> value),
+            static_cast<int>(params.v_stride_token >> value),
+            1 << key,
+            1 << value,
+            static_cast<int>(params.q_stride_token >> query),
+            static_cast<int>(params.q_stride_head >> query),
+            1 << query,
             rows_aligned<Tag>(params.q, params.q_stride_token, params.q_stride_head)};
   }
 };

@@ -140,6 +140,8 @@ TRENCADIS_DEVICE void run_ring(const contract::AttentionParams& params,
   variant::check_variant<typename Config::Functor, typename Config::Params, kRingHooks>();
   // The next kernel may take the place of CTAs that end, and read its own plan, before all have.
   ptx::launch_dependents();
+  // What the producer reads first is on its way while the CTA makes its barriers.
+  if (ptx::thread_index() == 0) ptx::prefetch(plan.queues() + ptx::cta_index());
   const Launch<Config> launch = make_launch<Config>(params, plan, Layout::kLaunch);
   make_ring<Config>(params, launch.shared);
   ptx::sync_cta();

@@ -111,12 +111,12 @@ struct TileShape {
   // where there is room.
   static constexpr int kStates = kRing;  // row_max, then row_sum, of kStateRows
   static constexpr int kOutput = round_up(kStates + 2 * kStateRows * int(sizeof(float)), 128);
+  static constexpr int kSlicePad = 8;  // floats between rows
   TRENCADIS_FN static constexpr int output_end(int columns) {
-    return round_up(kOutput + kStateRows * (columns + 4) * int(sizeof(float)), 128);
+    return round_up(kOutput + kStateRows * (columns + kSlicePad) * int(sizeof(float)), 128);
   }
   static constexpr int kStagesEnd = kRing + kStages * kStageBytes;
   static constexpr int kSlice = output_end(kDimVo) <= kStagesEnd ? kDimVo : min_of(kDimVo, 64);
-  static constexpr int kSliceStride = kSlice + 4;  // floats
   /// Where no other warp holds a part of a warp's rows, each warp writes its own.
   static constexpr bool kWarpsWrite = kKvWarps == 1 && kTileWarps == Config::kWarps;
   static constexpr int kBytes = kWarpsWrite ? kStagesEnd : max_of(kStagesEnd, output_end(kSlice));

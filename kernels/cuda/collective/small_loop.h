@@ -28,8 +28,8 @@ struct SmallShape {
   static constexpr int kStates = Layout::kStates;
   static constexpr int kOutput = round_up(kStates + 2 * kStateRows * int(sizeof(float)), 128);
   static constexpr int kSlice = min_of(kDimVo, 32);
-  static constexpr int kSliceStride = kSlice + 4;
-  static constexpr int kBytes = kOutput + kStateRows * kSliceStride * int(sizeof(float));
+  static constexpr int kSlicePad = 8;  // floats between rows
+  static constexpr int kBytes = kOutput + kStateRows * (kSlice + kSlicePad) * int(sizeof(float));
 
   TRENCADIS_DEVICE static void sync() {
     sync_consumers<Config>();

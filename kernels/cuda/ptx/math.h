@@ -27,9 +27,9 @@ TRENCADIS_DEVICE float reciprocal(float x) {
   return result;
 }
 
-/// The upper 32 bits of the product: a division by a constant of the host's choosing.
-TRENCADIS_DEVICE unsigned multiply_high(unsigned a, unsigned b) {
-  return __umulhi(a, b);
+/// Zeros below the lowest one of a word that is not 0.
+TRENCADIS_DEVICE int trailing_zeros(unsigned word) {
+  return __ffs(static_cast<int>(word)) - 1;
 }
 
 }  // namespace trencadis::ptx

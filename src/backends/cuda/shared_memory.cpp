@@ -56,7 +56,7 @@ std::int64_t tensor_bytes(const Extents& x, const contract::TileClass& tile, int
   if (own_rows) return ring_end;
   const auto output_end = [&](std::int64_t columns) {
     return round_up(
-        round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (columns + 4) * kFloat, 128);
+        round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (columns + 8) * kFloat, 128);
   };
   return output_end(x.dim_vo) <= ring_end
              ? ring_end
@@ -97,7 +97,7 @@ std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConf
   const std::int64_t state_rows =
       kStatesOfRows * tokens / std::max<std::int64_t>(16, tokens / config.warps);
   const std::int64_t slice = std::min<std::int64_t>(dim_vo, 32);
-  return round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (slice + 4) * kFloat;
+  return round_up(at + 2 * state_rows * kFloat, 128) + state_rows * (slice + 8) * kFloat;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The emulation of kernels/cuda/ptx/math.h: the C library's functions, and zeros for subnormals.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -28,8 +29,8 @@ inline float reciprocal(float x) {
   return detail::flush(1.0f / detail::flush(x));
 }
 
-inline unsigned multiply_high(unsigned a, unsigned b) {
-  return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);
+inline int trailing_zeros(unsigned word) {
+  return std::countr_zero(word);
 }
 
 }  // namespace trencadis::ptx

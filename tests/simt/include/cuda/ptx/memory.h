@@ -38,6 +38,8 @@ inline char* pointer_to(SharedAddress at) {
 }
 }  // namespace detail
 
+inline void prefetch(const void*) {}
+
 inline const char* far_address(const char* base, int index, int bytes) {
   return base + static_cast<long long>(index) * bytes;
 }
