@@ -77,6 +77,11 @@ FREE_API int cuDevicePrimaryCtxRetain(void** context, int) {
   *context = &object;
   return 0;
 }
+/// As in a program that uses the device by other means too.
+FREE_API int cuCtxGetCurrent(void** context) {
+  *context = &object;
+  return 0;
+}
 FREE_API int cuModuleLoadData(void** module, const void*) {
   *module = &object;
   return 0;
