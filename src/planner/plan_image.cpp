@@ -27,38 +27,8 @@ constexpr std::int64_t ids_bytes(std::int64_t count) {
   return padded(count * std::int64_t{sizeof(std::int32_t)});
 }
 
-/// Where the sections begin; one of no bytes is not there.
-struct Layout {
-  Layout(const PlanCounts& counts, std::int64_t num_empty, std::int64_t num_pages,
-         std::int64_t num_positions)
-      : queues(sizeof(PlanImage)),
-        segments(queues + counts.queues * std::int64_t{sizeof(ImageQueue)}),
-        items(segments + counts.segments * std::int64_t{sizeof(WorkSegment)}),
-        slots(items + counts.items * std::int64_t{sizeof(ImageItem)}),
-        arrivals(slots + counts.slots * std::int64_t{sizeof(ImageSlot)}),
-        empty(arrivals + ids_bytes(counts.merges)),
-        pages(empty + num_empty * std::int64_t{sizeof(ImageBlock)}),
-        positions(pages + ids_bytes(num_pages)),
-        bytes(positions + ids_bytes(num_positions)) {}
-
-  std::int64_t queues, segments, items, slots, arrivals, empty, pages, positions, bytes;
-};
-
 bool has_work(const WorkQueue& queue) {
   return queue.segment_begin < queue.segment_end;
-}
-
-Layout layout_of(const PlanView& plan, const StepArrays& step) {
-  const contract::PlanHeader& header = *plan.header;
-  const std::int64_t pages = step.kv.indptr[step.kv.rows];
-  return {{.queues = std::count_if(plan.queues(), plan.queues() + header.num_queues, has_work),
-           .items = header.num_items,
-           .segments = header.num_segments,
-           .merges = header.num_merges,
-           .slots = header.num_slots},
-          header.num_empty_row_blocks,
-          step.kv.indices != nullptr ? pages : 0,
-          step.kv.positions != nullptr ? pages : 0};
 }
 
 ImageBlock block_of(const contract::RowBlock& block, const StepArrays& step) {
@@ -73,6 +43,51 @@ ImageBlock block_of(const contract::RowBlock& block, const StepArrays& step) {
           .tile_class = block.tile_class,
           .view = block.view,
           .unused = 0};
+}
+
+/// Pieces repeat the rows of their row block, which is an item as well where a scheduler cuts whole
+/// items: the first, in the order of row blocks. What is asked of the step for them is not asked
+/// again.
+void write_items(const PlanView& plan, const StepArrays& step, ImageItem* items) {
+  const std::int32_t count = plan.header->num_items;
+  const contract::RowBlock* const blocks = plan.row_blocks();
+  const contract::WorkItem* const work = plan.items();
+  std::int32_t whole = 0;
+  for (; whole < count && work[whole].row_block == whole; ++whole) {
+    const contract::WorkItem& item = work[whole];
+    items[whole] = {block_of(blocks[whole], step), item.kv_begin, item.kv_end, item.slot, 0};
+  }
+  for (std::int32_t i = whole; i < count; ++i) {
+    const contract::WorkItem& item = work[i];
+    items[i].block = item.row_block < whole ? items[item.row_block].block
+                                            : block_of(blocks[item.row_block], step);
+    items[i].kv_begin = item.kv_begin;
+    items[i].kv_end = item.kv_end;
+    items[i].slot = item.slot;
+    items[i].unused = 0;
+  }
+}
+
+void write_queues(const PlanView& plan, const WorkSegment* segments, const ImageItem* items,
+                  ImageQueue* queue) {
+  for (std::int32_t q = 0; q < plan.header->num_queues; ++q) {
+    const WorkQueue& work = plan.queues()[q];
+    if (!has_work(work)) continue;
+    queue->first_segment = segments[work.segment_begin];
+    queue->first_item = items[queue->first_segment.item_begin];
+    queue->segment_begin = work.segment_begin + 1;
+    queue->segment_end = work.segment_end;
+    queue->unused[0] = queue->unused[1] = 0;
+    ++queue;
+  }
+}
+
+void write_slots(const PlanView& plan, ImageSlot* slots) {
+  for (std::int32_t m = 0; m < plan.header->num_merges; ++m) {
+    const contract::MergeGroup& group = plan.merges()[m];
+    std::fill_n(slots + group.slot_begin, group.slot_count,
+                ImageSlot{m, group.slot_begin, group.slot_count, 0});
+  }
 }
 
 template <class T>
@@ -96,39 +111,43 @@ StepArrays::StepArrays(const Problem& problem)
 StepArrays::StepArrays(const contract::AttentionParams& params)
     : qo_indptr(params.qo_indptr), kv_lens(params.kv_lens), kv(params.kv) {}
 
-std::int64_t image_bytes(const PlanView& plan, const StepArrays& step) {
-  return layout_of(plan, step).bytes;
+ImageLayout::ImageLayout(const PlanCounts& counts, std::int64_t num_empty, std::int64_t num_pages,
+                         std::int64_t num_positions)
+    : queues(sizeof(PlanImage)),
+      segments(queues + counts.queues * std::int64_t{sizeof(ImageQueue)}),
+      items(segments + counts.segments * std::int64_t{sizeof(WorkSegment)}),
+      slots(items + counts.items * std::int64_t{sizeof(ImageItem)}),
+      arrivals(slots + counts.slots * std::int64_t{sizeof(ImageSlot)}),
+      empty(arrivals + ids_bytes(counts.merges)),
+      pages(empty + num_empty * std::int64_t{sizeof(ImageBlock)}),
+      positions(pages + ids_bytes(num_pages)),
+      bytes(positions + ids_bytes(num_positions)) {}
+
+ImageLayout image_layout(const PlanView& plan, const StepArrays& step) {
+  const contract::PlanHeader& header = *plan.header;
+  const std::int64_t pages = step.kv.indptr[step.kv.rows];
+  return {{.queues = std::count_if(plan.queues(), plan.queues() + header.num_queues, has_work),
+           .items = header.num_items,
+           .segments = header.num_segments,
+           .merges = header.num_merges,
+           .slots = header.num_slots},
+          header.num_empty_row_blocks,
+          step.kv.indices != nullptr ? pages : 0,
+          step.kv.positions != nullptr ? pages : 0};
 }
 
-void write_image(const PlanView& plan, const StepArrays& step, std::byte* out) {
+void write_image(const PlanView& plan, const StepArrays& step, const ImageLayout& layout,
+                 std::byte* out) {
   const contract::PlanHeader& header = *plan.header;
-  const Layout layout = layout_of(plan, step);
-  const contract::RowBlock* const blocks = plan.row_blocks();
-
   auto* const items = section<ImageItem>(out, layout.items);
-  for (std::int32_t i = 0; i < header.num_items; ++i) {
-    const contract::WorkItem& item = plan.items()[i];
-    items[i] = {block_of(blocks[item.row_block], step), item.kv_begin, item.kv_end, item.slot, 0};
-  }
-  auto* const segments = section<WorkSegment>(out, layout.segments);
-  std::copy_n(plan.segments(), header.num_segments, segments);
-  auto* queue = section<ImageQueue>(out, layout.queues);
-  for (std::int32_t q = 0; q < header.num_queues; ++q) {
-    const WorkQueue& work = plan.queues()[q];
-    if (!has_work(work)) continue;
-    const WorkSegment& first = segments[work.segment_begin];
-    *queue++ = {first, items[first.item_begin], work.segment_begin + 1, work.segment_end, {0, 0}};
-  }
-  auto* const slots = section<ImageSlot>(out, layout.slots);
-  for (std::int32_t m = 0; m < header.num_merges; ++m) {
-    const contract::MergeGroup& group = plan.merges()[m];
-    std::fill_n(slots + group.slot_begin, group.slot_count,
-                ImageSlot{m, group.slot_begin, group.slot_count, 0});
-  }
+  write_items(plan, step, items);
+  write_queues(plan, plan.segments(), items, section<ImageQueue>(out, layout.queues));
+  std::copy_n(plan.segments(), header.num_segments, section<WorkSegment>(out, layout.segments));
+  write_slots(plan, section<ImageSlot>(out, layout.slots));
   std::memset(out + layout.arrivals, 0, static_cast<std::size_t>(layout.empty - layout.arrivals));
   auto* const empty = section<ImageBlock>(out, layout.empty);
   for (std::int32_t e = 0; e < header.num_empty_row_blocks; ++e)
-    empty[e] = block_of(blocks[plan.num_work_row_blocks() + e], step);
+    empty[e] = block_of(plan.row_blocks()[plan.num_work_row_blocks() + e], step);
 
   const std::int64_t pages = step.kv.indptr[step.kv.rows];
   write_ids(out, layout.pages, layout.positions, step.kv.indices, pages);
@@ -153,7 +172,7 @@ void write_image(const PlanView& plan, const StepArrays& step, std::byte* out) {
 std::int64_t image_bound(const PlanCounts& counts, const Limits& limits) {
   base::check(limits.max_pages > 0,
               "limits.max_pages is 0, expected a bound: the arrays of a step travel to the device");
-  return Layout(counts, counts.row_blocks, limits.max_pages, limits.max_pages).bytes;
+  return ImageLayout(counts, counts.row_blocks, limits.max_pages, limits.max_pages).bytes;
 }
 
 }  // namespace trencadis::planner

@@ -22,12 +22,7 @@ struct StepArrays {
   contract::BsrParams kv;
 };
 
-std::int64_t image_bytes(const contract::PlanView& plan, const StepArrays& step);
-
-/// Writes image_bytes() bytes at `out`, which is 16-byte aligned. Equal steps are equal bytes.
-void write_image(const contract::PlanView& plan, const StepArrays& step, std::byte* out);
-
-/// What a plan has at most.
+/// What a plan has, or has at most.
 struct PlanCounts {
   std::int64_t queues = 0;
   std::int64_t row_blocks = 0;
@@ -36,6 +31,21 @@ struct PlanCounts {
   std::int64_t merges = 0;
   std::int64_t slots = 0;
 };
+
+/// Where the sections of an image begin; one of no bytes is not there.
+struct ImageLayout {
+  ImageLayout(const PlanCounts& counts, std::int64_t num_empty, std::int64_t num_pages,
+              std::int64_t num_positions);
+
+  std::int64_t queues, segments, items, slots, arrivals, empty, pages, positions, bytes;
+};
+
+ImageLayout image_layout(const contract::PlanView& plan, const StepArrays& step);
+
+/// Writes layout.bytes bytes at `out`, which is 16-byte aligned; `layout` is that of the plan and
+/// the step. Equal steps are equal bytes.
+void write_image(const contract::PlanView& plan, const StepArrays& step, const ImageLayout& layout,
+                 std::byte* out);
 
 /// Bytes of the largest image within the limits. Throws Error(invalid_argument) where max_pages is
 /// unbounded.

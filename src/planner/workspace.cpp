@@ -149,8 +149,9 @@ WorkspaceLayout workspace_of(const Plan& plan, Travels travels) {
   const contract::PlanHeader& header = *view.header;
   const auto& config = plan.impl().config;
   const std::int64_t rows = std::int64_t{header.num_slots} * header.slot_rows;
-  const std::int64_t plan_bytes =
-      travels == Travels::yes ? image_bytes(view, StepArrays(plan.impl().problem)) : header.bytes;
+  const std::int64_t plan_bytes = travels == Travels::yes
+                                      ? image_layout(view, StepArrays(plan.impl().problem)).bytes
+                                      : header.bytes;
   return lay_out(plan_bytes, rows, config == nullptr ? 0 : config->spec.vo());
 }
 

@@ -3,10 +3,14 @@
 // backend_graph_test.cpp. Lengths that take a device to run are the device's tests' own.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/plan_ring.h"
+#include "backends/cuda/resources.h"
 #include "simt/emulated_device.h"
 #include "support/compare.h"
 #include "support/expect_error.h"
@@ -203,6 +207,34 @@ TEST_F(BackendTest, AWarmStepAllocatesNothingAndItsArgumentsAreTheLastOnes) {
   EXPECT_EQ(fake().count("launch"), launched + 6);
   for (std::size_t i = 1; i < launches.size(); ++i)
     EXPECT_EQ(launches[i], launches[i - 1]) << "a graph could not be replayed";
+}
+
+TEST_F(BackendTest, AWarmStepCallsTheDriverForLittle) {
+  use(plain_bf16());
+  const Problem problem = within_limits(kMixed);
+  const cuda::ContextPointer context = cuda::PrimaryContext::retain(cuda::driver(), 0);
+  const cuda::ContextGuard guard(*context);  // as in a program that uses the device by other means
+  Attention attention(problem.spec, cuda_config(problem));
+  FixedTensors tensors(problem);
+  tensors.load(problem);
+  const char* const calls[] = {"cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",   "cuStreamIsCapturing",
+                               "cuEventQuery",        "cuMemcpyHtoDAsync_v2", "cuEventRecord",
+                               "cuLaunchKernelEx"};
+  const auto counts = [&] {
+    std::vector<int> so_far;
+    for (const char* call : calls) so_far.push_back(fake().count(call));
+    return so_far;
+  };
+  const auto expect_calls = [&](const std::vector<int>& expected, const auto& step) {
+    step();
+    std::vector<int> more = counts();
+    step();
+    const std::vector<int> now = counts();
+    std::transform(now.begin(), now.end(), more.begin(), more.begin(), std::minus<>());
+    EXPECT_EQ(more, expected);
+  };
+  expect_calls({0, 0, 1, 1, 1, 1, 0}, [&] { attention.plan(problem.plan_input(), stream()); });
+  expect_calls({0, 0, 1, 0, 0, 0, 1}, [&] { attention.run(tensors.args(problem, stream())); });
 }
 
 TEST_F(BackendTest, ACallThatFailsIsNamedAndTheLastPlanIsInForce) {

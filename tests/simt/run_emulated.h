@@ -65,8 +65,11 @@ struct Partials {
 /// The plan as it lies in a device's memory: nothing in the parameters leads to its arrays.
 struct DevicePlan {
   DevicePlan(const contract::PlanView& plan, const planner::StepArrays& step)
-      : lines(static_cast<std::size_t>(planner::image_bytes(plan, step)) / sizeof(Line)) {
-    planner::write_image(plan, step, reinterpret_cast<std::byte*>(lines.data()));
+      : DevicePlan(plan, step, planner::image_layout(plan, step)) {}
+  DevicePlan(const contract::PlanView& plan, const planner::StepArrays& step,
+             const planner::ImageLayout& layout)
+      : lines(static_cast<std::size_t>(layout.bytes) / sizeof(Line)) {
+    planner::write_image(plan, step, layout, reinterpret_cast<std::byte*>(lines.data()));
   }
   const contract::PlanImage* get() const {
     return reinterpret_cast<const contract::PlanImage*>(lines.data());

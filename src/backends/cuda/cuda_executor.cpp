@@ -47,9 +47,10 @@ void CudaExecutor::submit(const contract::PlanView& plan, const contract::Attent
                           std::byte* workspace, void* stream) {
   const ContextGuard guard(*kernel_.context());
   const planner::StepArrays step(params);
-  const auto bytes = static_cast<std::size_t>(planner::image_bytes(plan, step));
+  const planner::ImageLayout layout = planner::image_layout(plan, step);
+  const auto bytes = static_cast<std::size_t>(layout.bytes);
   std::byte* const slot = ring_.acquire(bytes);
-  planner::write_image(plan, step, slot);
+  planner::write_image(plan, step, layout, slot);
   const auto device = reinterpret_cast<DevicePointer>(workspace);
   try {
     ring_.submit(device, bytes, stream_of(stream));

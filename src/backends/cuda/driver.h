@@ -110,6 +110,7 @@ class Driver {
 
   Bound<Status(Context*, Device)> primary_ctx_retain{*this, "cuDevicePrimaryCtxRetain"};
   Bound<Status(Device)> primary_ctx_release{*this, "cuDevicePrimaryCtxRelease_v2"};
+  Bound<Status(Context*)> ctx_get_current{*this, "cuCtxGetCurrent"};
   Bound<Status(Context)> ctx_push_current{*this, "cuCtxPushCurrent_v2"};
   Bound<Status(Context*)> ctx_pop_current{*this, "cuCtxPopCurrent_v2"};
 

@@ -20,7 +20,7 @@ PlanRing::~PlanRing() {
 
 std::byte* PlanRing::acquire(std::size_t bytes) {
   current_ = nullptr;
-  if (!slots_.empty() && slots_[next_]->copied.ready()) {
+  if (step_back_to_youngest() || (!slots_.empty() && slots_[next_]->copied.ready())) {
     current_ = slots_[next_].get();
   } else if (slots_.size() < kMaxSlots) {
     // In front of the oldest, which is where the youngest belongs in a circle.
@@ -34,6 +34,16 @@ std::byte* PlanRing::acquire(std::size_t bytes) {
   }
   grow(*current_, bytes);
   return current_->memory.data();
+}
+
+/// Where the latest copy is done its slot becomes the next: a ring that was long once need not go
+/// round for ever, through memory that no cache holds any more.
+bool PlanRing::step_back_to_youngest() {
+  if (slots_.size() < 2) return false;
+  const std::size_t youngest = (next_ == 0 ? slots_.size() : next_) - 1;
+  if (!slots_[youngest]->copied.ready()) return false;
+  next_ = youngest;
+  return true;
 }
 
 void PlanRing::grow(Slot& slot, std::size_t bytes) const {

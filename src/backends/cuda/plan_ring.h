@@ -21,8 +21,9 @@ class PlanRing {
   /// Waits for the copies that are under way.
   ~PlanRing();
 
-  /// Memory for `bytes` that no copy reads. Where all slots are under way a slot is added, up to
-  /// kMaxSlots; then this waits for the oldest. Throws Error(device | out_of_capacity).
+  /// Memory for `bytes` that no copy reads: of the youngest slot where its copy is done, else of
+  /// the oldest. Where both are under way a slot is added, up to kMaxSlots; then this waits for the
+  /// oldest. Throws Error(device | out_of_capacity).
   std::byte* acquire(std::size_t bytes);
 
   /// Copies the first `bytes` of what acquire() gave last to `device`, in the order of `stream`.
@@ -42,12 +43,13 @@ class PlanRing {
     Event copied;
   };
 
+  bool step_back_to_youngest();
   void grow(Slot& slot, std::size_t bytes) const;
   void settle(Stream stream);
 
   ContextPointer context_;
   std::vector<std::unique_ptr<Slot>> slots_;  // in a circle
-  std::size_t next_ = 0;                      // the oldest
+  std::size_t next_ = 0;                      // the oldest; the youngest lies in front of it
   std::vector<std::unique_ptr<Slot>> aside_;  // that a copy may read, nobody knows until when
   Slot* current_ = nullptr;                   // slots_[next_]
 };

@@ -27,7 +27,7 @@ int PrimaryContext::attribute(DeviceAttribute attribute) const {
   return value;
 }
 
-ContextGuard::~ContextGuard() {
+void ContextGuard::pop() const {
   Context popped = nullptr;
   static_cast<void>(driver_.ctx_pop_current.status(&popped));
 }

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/plan_image.h"
 #include "planner/plan_impl.h"
 #include "planner/plan_reader.h"
 #include "planner/planner.h"
 #include "planner/workspace.h"
+#include "property/planner/image_checker.h"
 #include "property/planner/plan_checker.h"
 #include "property/planner/random_plan_problem.h"
 #include "support/scale.h"
@@ -52,6 +54,25 @@ TEST(PlannerLaws, EqualInputsGiveEqualBytesWhateverWasPlannedBefore) {
         .plan(problem.wide_input(wide), reused);
     ASSERT_EQ(fresh.bytes().size(), reused.bytes().size());
     EXPECT_TRUE(std::equal(fresh.bytes().begin(), fresh.bytes().end(), reused.bytes().begin()));
+  });
+}
+
+/// The image of `plan`, written over bytes of `fill`.
+std::vector<std::byte> image_of(const Plan& plan, std::byte fill) {
+  const contract::PlanView view = plan.impl().buffer.view();
+  const planner::StepArrays step(plan.impl().problem);
+  const planner::ImageLayout layout = planner::image_layout(view, step);
+  std::vector<std::byte> image(static_cast<std::size_t>(layout.bytes), fill);
+  planner::write_image(view, step, layout, image.data());
+  return image;
+}
+
+TEST(PlannerLaws, AnImageSaysWhatThePlanSaysAndNothingOfTheBytesBefore) {
+  for_random_problems(kProblems, [](const PlanProblem& problem) {
+    const Plan plan = plan_of(problem);
+    const std::vector<std::byte> image = image_of(plan, std::byte{0xff});
+    EXPECT_EQ(check_image(plan, image), "");
+    EXPECT_EQ(image, image_of(plan, std::byte{0x55}));
   });
 }
 

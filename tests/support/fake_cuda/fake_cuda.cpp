@@ -387,6 +387,12 @@ FAKE_API int cuDevicePrimaryCtxRelease_v2(int) {
   return kSuccess;
 }
 
+FAKE_API int cuCtxGetCurrent(FakeContext** context) {
+  if (const int status = planned(__func__)) return status;
+  *context = current.empty() ? nullptr : current.back();
+  return kSuccess;
+}
+
 FAKE_API int cuCtxPushCurrent_v2(FakeContext* context) {
   if (const int status = planned(__func__)) return status;
   current.push_back(context);

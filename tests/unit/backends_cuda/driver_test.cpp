@@ -113,6 +113,7 @@ TEST_F(DriverTest, EveryCallThatFailsIsNamedWithItsStatus) {
       {"cuDeviceTotalMem_v2", [&] { d.device_total_mem(&size, 0); }},
       {"cuDevicePrimaryCtxRetain", [&] { d.primary_ctx_retain(&context, 0); }},
       {"cuDevicePrimaryCtxRelease_v2", [&] { d.primary_ctx_release(0); }},
+      {"cuCtxGetCurrent", [&] { d.ctx_get_current(&context); }},
       {"cuCtxPushCurrent_v2", [&] { d.ctx_push_current(nullptr); }},
       {"cuCtxPopCurrent_v2", [&] { d.ctx_pop_current(&context); }},
       {"cuModuleLoadData", [&] { d.module_load_data(&module, ""); }},

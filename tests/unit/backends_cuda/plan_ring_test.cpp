@@ -104,6 +104,29 @@ TEST_F(PlanRingTest, ASlotThatNothingTellsOfIsSetAside) {
   EXPECT_EQ(ring.slots(), 3u);
 }
 
+TEST_F(PlanRingTest, ASlotWhoseCopyIsDoneIsUsedAgainBeforeOlderOnes) {
+  PlanRing ring(context_);
+  fake_.hold(stream());
+  for (int i = 0; i < 5; ++i) submit(ring, device_, i);
+  EXPECT_EQ(ring.slots(), 5u);
+  fake_.release(stream());
+  std::byte* const memory = ring.acquire(kBytes);
+  ring.submit(device_.get(), kBytes, stream());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ring.acquire(kBytes), memory);
+    ring.submit(device_.get(), kBytes, stream());
+  }
+  EXPECT_EQ(ring.acquire(kBytes), memory) << "acquired twice";
+  submit(ring, device_, 7);
+  EXPECT_EQ(byte_of(device_), 7);
+  // The others are there when they are needed, each before one is added.
+  fake_.hold(stream());
+  for (int i = 10; i < 16; ++i) submit(ring, other_, i);
+  EXPECT_EQ(ring.slots(), 6u);
+  fake_.release(stream());
+  EXPECT_EQ(byte_of(other_), 15);
+}
+
 TEST_F(PlanRingTest, ARingWaitsForItsCopies) {
   fake_.hold(stream());
   {

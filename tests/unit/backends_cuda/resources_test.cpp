@@ -55,6 +55,15 @@ TEST_F(ResourcesTest, GuardsNestAndRestoreWhatWasCurrent) {
   EXPECT_EQ(fake_.current_device(), -1);
 }
 
+TEST_F(ResourcesTest, AContextThatIsCurrentIsNotPushedAgain) {
+  const ContextGuard outer(*context_);
+  const int pushed = fake_.count("cuCtxPushCurrent_v2"), popped = fake_.count("cuCtxPopCurrent_v2");
+  { const ContextGuard inner(*context_); }
+  EXPECT_EQ(fake_.current_device(), 0);
+  EXPECT_EQ(fake_.count("cuCtxPushCurrent_v2"), pushed);
+  EXPECT_EQ(fake_.count("cuCtxPopCurrent_v2"), popped);
+}
+
 TEST_F(ResourcesTest, AGuardRestoresWhereSomethingThrows) {
   fake_.fail("cuMemAlloc_v2", 719);
   EXPECT_THROW(DeviceBuffer(context_, 16), Error);
