@@ -98,7 +98,7 @@ void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::Atten
   const bool overlaps = capturing && kernel_.overlaps();
   config.attributes = overlaps ? &overlap : nullptr;
   config.num_attributes = overlaps ? 1 : 0;
-  driver().launch_kernel(&config, kernel_.attention(), pointers, nullptr);
+  kernel_.context()->launch(config, kernel_.attention(), pointers);
 }
 
 }  // namespace trencadis::cuda

@@ -121,7 +121,7 @@ void ServiceModule::launch(Service service, const void* params, double bytes, St
       static_cast<std::size_t>(std::ranges::find(functions, service) - functions.begin());
   void* parameters[] = {const_cast<void*>(params)};  // the driver copies what they point to
   const ContextGuard guard(*context_);
-  context_->driver().launch_kernel(&config, functions_[index], parameters, nullptr);
+  context_->launch(config, functions_[index], parameters);
 }
 
 std::vector<ServiceModuleId> services_of(const AttentionSpec& spec) {

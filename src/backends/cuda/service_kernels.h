@@ -35,8 +35,8 @@ class ServiceModule {
  private:
   ContextPointer context_;
   DeviceModule module_;
-  std::array<Function, 3> functions_;  // in the order of codegen::services_of
-  unsigned max_ctas_;                  // of a launch
+  std::array<Kernel, 3> functions_;  // in the order of codegen::services_of
+  unsigned max_ctas_;                // of a launch
 };
 
 using PreparedServices = std::vector<std::shared_ptr<const ServiceModule>>;
