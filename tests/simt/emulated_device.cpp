@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 
+#include "backends/cuda/driver.h"
 #include "backends/cuda/kernel_policy.h"
 #include "codegen/cuda_architecture.h"
 #include "codegen/cuda_service_source.h"
@@ -58,6 +59,14 @@ struct Configured {
 
 using Matrices = TileClasses<Tile<16, 64, 4>, Tile<64, 64, 4>, Tile<128, 64, 4>>;
 
+int device_of(const void* memory) {
+  int ordinal = -1;
+  const cuda::Status status =
+      cuda::driver().pointer_get_attribute.status(&ordinal, cuda::PointerAttribute::device_ordinal,
+                                                  reinterpret_cast<cuda::DevicePointer>(memory));
+  return status == cuda::Status::success ? ordinal : -1;
+}
+
 /// Notes the launch and runs `kernel` a thread.
 template <class Params>
 void run_grid(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
@@ -71,7 +80,8 @@ void run_grid(const char* function, unsigned grid, unsigned block, unsigned shar
                              shared_bytes,
                              {bytes, bytes + sizeof params},
                              plan,
-                             device.fake().current_device()});
+                             device.fake().current_device(),
+                             device_of(plan)});
   try {
     simt::launch({.ctas = static_cast<int>(grid),
                   .threads = static_cast<int>(block),

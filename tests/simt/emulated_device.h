@@ -25,7 +25,8 @@ struct Launch {
   unsigned grid, block, shared_bytes;
   std::vector<std::byte> params;  // contract::AttentionParams, or CheckPlanParams
   const void* plan;
-  int device;  // whose context is current; -1: it had waited
+  int device;       // whose context is current; -1: it had waited
+  int plan_device;  // in whose memory the plan lies; -1: in the test's
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 

@@ -196,6 +196,26 @@ void change(const char* what, int by) {
   state().counts[what] += by;
 }
 
+int attribute_of(int device, int attribute) {
+  const std::lock_guard lock(state().mutex);
+  const auto own = state().attributes_of.find({device, attribute});
+  if (own != state().attributes_of.end()) return own->second;
+  const auto found = state().attributes.find(attribute);
+  return found == state().attributes.end() ? 0 : found->second;
+}
+
+/// Whether a device runs a cubin: of its major version, and of no later minor one.
+bool runs(int device, const char* cubin) {
+  constexpr int kFlagsOffset = 48, kAbiVersionOffset = 8;
+  std::uint32_t flags = 0;
+  std::memcpy(&flags, cubin + kFlagsOffset, sizeof flags);
+  // Where the compiler is of CUDA 13 the architecture is in the second byte, before in the first.
+  const int architecture =
+      static_cast<int>((cubin[kAbiVersionOffset] >= 8 ? flags >> 8 : flags) & 0xff);
+  return architecture / 10 == attribute_of(device, 75) &&
+         architecture % 10 <= attribute_of(device, 76);
+}
+
 std::size_t used_bytes() {
   std::size_t sum = 0;
   for (const auto& [address, memory] : state().device_memory)
@@ -327,7 +347,10 @@ FAKE_API void fake_cuda_set_attribute(int attribute, int value) {
 
 FAKE_API void fake_cuda_set_attribute_of(int device, int attribute, int value) {
   const std::lock_guard lock(state().mutex);
-  state().attributes_of[{device, attribute}] = value;
+  if (value < 0)
+    state().attributes_of.erase({device, attribute});
+  else
+    state().attributes_of[{device, attribute}] = value;
 }
 
 FAKE_API void fake_cuda_fault(const char* kernel, int status) {
@@ -430,14 +453,7 @@ FAKE_API int cuDeviceGetName(char* name, int bytes, int device) {
 
 FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
   if (const int status = planned(__func__)) return status;
-  const std::lock_guard lock(state().mutex);
-  const auto own = state().attributes_of.find({device, attribute});
-  if (own != state().attributes_of.end()) {
-    *value = own->second;
-    return kSuccess;
-  }
-  const auto found = state().attributes.find(attribute);
-  *value = found == state().attributes.end() ? 0 : found->second;
+  *value = attribute_of(device, attribute);
   return kSuccess;
 }
 
@@ -485,6 +501,7 @@ FAKE_API int cuModuleLoadData(Module** module, const char* image) {
                             "\x7f"
                             "ELF" ||
                         text.starts_with("//");  // PTX as NVRTC writes it
+  if (text.starts_with("\x7f") && !runs(current.back()->device, image)) return kNoBinary;
   *module = new Module{compiled ? "ELF" : image, current.back(), {}};
   change("module", 1);
   return kSuccess;

@@ -5,8 +5,8 @@
 // streams. Copies to and from another device's memory, and freeing it, pass and are counted.
 //
 // A module is text that lists its functions: "trencadis_attention trencadis_merge". Bytes that
-// begin as ELF or PTX do have every function but those whose names begin with "missing". Its
-// globals are those that the test set.
+// begin as ELF or PTX do have every function but those whose names begin with "missing". Cubins
+// are loaded on devices that would run them. Globals are those that the test set.
 //
 // A launch calls what the test has registered for the function's name, with the values that its
 // parameters had at the launch; where nothing is, it runs nothing and is counted. A kernel that the
@@ -83,7 +83,7 @@ class FakeCuda {
     function<void(int, int)>("fake_cuda_set_attribute")(attribute, value);
   }
 
-  /// Of one device alone, for good.
+  /// Of one device alone; -1: again that of all.
   void set_attribute_of(int device, int attribute, int value) const {
     function<void(int, int, int)>("fake_cuda_set_attribute_of")(device, attribute, value);
   }

@@ -1,4 +1,5 @@
-// A process that was given a bundle and has no compiler: everything that it launches is in it.
+// A process that was given a bundle and has no compiler: everything that it launches is in it. And
+// what else holds of kernels that a process keeps once they were launched.
 #include <trencadis/trencadis.h>
 
 #include <filesystem>
@@ -88,6 +89,24 @@ TEST_F(BundleTest, NothingIsCompiledAndNothingWritten) {
                   nullptr);
   serve_a_step();
   EXPECT_FALSE(fs::exists(cache()));
+}
+
+// The fake refuses code of another architecture, and functions of another device's context.
+TEST_F(BundleTest, ServicesAreTheirTensorsDevices) {
+  fake_.set_attribute_of(1, 75, 8);  // a compute capability of 8.0
+  const auto append = [&](int device) {
+    const auto on_it = [&](std::vector<std::int64_t> shape, DType dtype) {
+      return TensorView(memory_.data(), dtype, shape, {DeviceKind::cuda, device});
+    };
+    const TensorView pool = on_it({2, kPage, 1, kDim}, DType::bf16),
+                     row = on_it({1, 1, kDim}, DType::f32);
+    append_kv(row, row, {pool, pool}, {.slots = on_it({1}, DType::i64)});
+  };
+  const int launched = fake_.count("launch");
+  for (const int device : {1, 0, 1, 0}) append(device);
+  EXPECT_EQ(fake_.count("launch"), launched + 4);
+  EXPECT_EQ(fake_.current_device(), -1);
+  fake_.set_attribute_of(1, 75, -1);
 }
 
 // Kernels that no spec shapes have no config: the environment that they are loaded in decides, so
