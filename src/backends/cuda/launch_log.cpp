@@ -30,13 +30,12 @@ std::string LaunchLog::describe() const {
   std::vector<Group> groups;
   for (const Entry& entry : entries_) {
     const std::uint64_t number = entry.number.load(std::memory_order_acquire);
-    const Group one{entry.kernel.load(std::memory_order_relaxed),
-                    entry.grid.load(std::memory_order_relaxed),
-                    entry.block.load(std::memory_order_relaxed),
-                    entry.stream.load(std::memory_order_relaxed),
+    const Group one{entry.kernel.load(std::memory_order_acquire),
+                    entry.grid.load(std::memory_order_acquire),
+                    entry.block.load(std::memory_order_acquire),
+                    entry.stream.load(std::memory_order_acquire),
                     number,
                     1};
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (number == 0 || entry.number.load(std::memory_order_relaxed) != number) continue;
     const auto same = std::ranges::find_if(groups, [&](const Group& group) {
       return group.kernel == one.kernel && group.grid == one.grid && group.block == one.block &&
