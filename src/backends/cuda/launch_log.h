@@ -22,7 +22,8 @@ struct Kernel {
 };
 
 /// The last launches into one context, by any number of threads. Noting one takes no lock, no
-/// allocation and no text: 4 to 8 ns on a core of an EPYC server, beside the microseconds of a launch.
+/// allocation and no text: 4 to 8 ns on a core of an EPYC server, beside the microseconds of a
+/// launch.
 class LaunchLog {
  public:
   static constexpr std::size_t kKept = 64;
