@@ -241,6 +241,24 @@ TEST_F(DebugChecksTest, APageIdThatChangesAfterPlanIsFound) {
   EXPECT_TRUE(close_to_reference(planned.run(), problem)) << "plan() brings the table anew";
 }
 
+TEST_F(DebugChecksTest, EveryPageThatIsReadIsChecked) {
+  only_check();
+  const Problem problem = builder({{1, 700}, {20, 64}, {1, 0}, {1, 3}}).page_size(1).build();
+  Planned planned(problem, stream());
+  for (int request : {0, 1, 3}) {
+    const int begin = problem.matrix.indptr[request], end = problem.matrix.indptr[request + 1];
+    for (int entry = begin; entry < end; ++entry) {
+      const std::int32_t right = std::exchange(planned.pages()[entry], -7);
+      expect_error(ErrorKind::invalid_argument,
+                   {"kv_indices[" + number(entry) + "] is -7 on the device (request " +
+                    number(request) + ", page " + number(entry - begin) + " of its row)"},
+                   [&] { planned.run(); });
+      planned.pages()[entry] = right;
+    }
+  }
+  EXPECT_NO_THROW(planned.run());
+}
+
 TEST_F(DebugChecksTest, ContiguousTokensBeyondTheTensorsAreNamed) {
   use(plain_bf16());
   Problem problem = builder({{2, 100}, {5, 33}}).ragged().page_size(16).build();
@@ -387,7 +405,8 @@ TEST_F(DebugChecksTest, AnyWordOfAnImage) {
   EXPECT_LT(passed_most, words / 5) << "of " << words;
   // All of it at once.
   std::memset(static_cast<void*>(&planned.image()), 0xff, static_cast<std::size_t>(header.bytes));
-  expect_error(ErrorKind::internal, {"of the header is -1, expected "}, [&] { planned.run(); });
+  expect_error(ErrorKind::internal, {"num_queues of the header is -1, expected "},
+               [&] { planned.run(); });
 }
 
 TEST_F(DebugChecksTest, ARunIsNotCaptured) {
