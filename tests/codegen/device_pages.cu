@@ -1,5 +1,5 @@
-// The kernels of pages, of the public merge and of the debug mode, for every form and types of each width: they are
-// compiled, never run.
+// The kernels of pages, of the public merge and of the debug mode, for every form and types of each
+// width: they are compiled, never run.
 #include "cuda/entry/append.h"
 #include "cuda/entry/check_plan.h"
 #include "cuda/entry/copy_pages.h"

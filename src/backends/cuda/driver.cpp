@@ -93,10 +93,9 @@ std::string StatusTexts::describe(Status status) const {
   const std::string launches = logs_.describe(current);
   if (launches.empty()) return name(status);
   return fmt::format(
-      "{}: a kernel that was launched before this call failed, one of the last {}; with "
-      "TRENCADIS_DEBUG_CHECKS=1 the launch that fails is named; the context takes no more calls, "
-      "so "
-      "the process has to end",
+      "{}: a kernel that was launched before this call failed, one of the last {}; a graph's are "
+      "told by its capture; with TRENCADIS_DEBUG_CHECKS=1 the launch that fails is named; the "
+      "context takes no more calls, so the process has to end",
       name(status), launches);
 }
 
