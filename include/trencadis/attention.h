@@ -39,6 +39,12 @@ struct AttentionConfig {
   /// alone. Undefined: the engine owns one. Its size is checked at construction where limits are
   /// given, else at plan().
   TensorView workspace = {};
+  /// The debug mode; $TRENCADIS_DEBUG_CHECKS=1 turns it on for all objects. On CUDA each run()
+  /// waits for its stream, checks on the device that the plan there is whole and that its page ids
+  /// lie in the pool of k and v, and waits again behind its launch, so that a kernel that fails is
+  /// named. It cannot be captured. The CPU, whose plans and page ids stay on the host, checks the
+  /// ids anew.
+  bool debug_checks = false;
 };
 
 /// Arguments of one run(). Nothing here is kept.
@@ -85,7 +91,10 @@ class Attention {
   void plan_single(std::int64_t num_qo_tokens, std::int64_t num_kv_tokens, void* stream = nullptr);
 
   /// Executes the current plan. Throws Error(invalid_argument | type_mismatch) before anything is
-  /// written, naming the tensor.
+  /// written, naming the tensor; Error(device) that names the kernel, where an earlier one failed
+  /// those that may have. With debug_checks, before anything is written: Error(invalid_argument)
+  /// that names request and page id where that lies beyond the pool, and where the stream is being
+  /// captured; Error(internal) where the plan on the device is not as plan() wrote it.
   void run(const RunArgs& args);
 
   const AttentionSpec& spec() const;

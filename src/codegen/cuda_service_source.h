@@ -1,7 +1,9 @@
-// The text of the CUDA kernels that no spec shapes: tokens and pages of a pool, and the public
-// merge. A translation unit for each pair of dtypes, in either family; deterministic.
+// The text of the CUDA kernels that no spec shapes: tokens and pages of a pool, the public merge,
+// and the check of a plan. A translation unit for each pair of dtypes, in either family, and one
+// for the check; deterministic.
 #pragma once
 
+#include <trencadis/attention_spec.h>
 #include <trencadis/dtype.h>
 
 #include <array>
@@ -45,5 +47,11 @@ std::string service_symbol(Service service, DType from, DType to);
 /// the prebuild command; the text does not depend on it.
 jit::KernelSource service_source(ServiceFamily family, DType from, DType to,
                                  std::string_view architecture);
+
+/// The kernel of the debug mode: (contract::CheckPlanParams).
+inline constexpr const char* kCheckPlanSymbol = "trencadis_check_plan";
+
+/// `spec`: for the prebuild command, as `architecture`; the text depends on neither.
+jit::KernelSource check_plan_source(const AttentionSpec& spec, std::string_view architecture);
 
 }  // namespace trencadis::codegen

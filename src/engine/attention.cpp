@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/env.h"
 #include "engine/registry.h"
 #include "engine/run_arguments.h"
 #include "engine/stock_arguments.h"
@@ -121,6 +122,7 @@ struct Attention::Impl {
   }
 
   void plan(const PlanInput& input, void* stream);
+  void check_plan(const Plan::Impl& plan, const RunArgs& args);
   planner::WorkspaceLayout accept(const PlanInput& input, const Plan& next,
                                   engine::PlanFacts& facts);
   contract::AttentionParams params_of(const Plan& plan,
@@ -171,6 +173,8 @@ void Attention::Impl::plan(const PlanInput& input, void* stream) {
 planner::WorkspaceLayout Attention::Impl::accept(const PlanInput& input, const Plan& next,
                                                  engine::PlanFacts& next_facts) {
   next_facts = engine::read_block_table(next.impl().problem, input.kv.indices.empty());
+  // run() checks each id then and names its request; these would refuse the pool without.
+  if (config.debug_checks) next_facts.blocks_used = next_facts.tokens_used = 0;
   if (has_limits(config.limits)) {
     base::ensure(planner::fits(next, layout, travels()),
                  "a plan within the limits exceeds the workspace bound");
@@ -194,9 +198,19 @@ contract::AttentionParams Attention::Impl::params_of(
   return next;
 }
 
+void Attention::Impl::check_plan(const Plan::Impl& plan, const RunArgs& args) {
+  const std::int64_t tokens = engine::pool_tokens(config, args);
+  if (executor->copies_plans())
+    executor->check_submitted(plan.buffer.view(), tokens, args.stream);
+  else
+    engine::check_block_ids(plan.problem, tokens);
+}
+
 Attention::Attention(const AttentionSpec& spec, const AttentionConfig& config) {
   engine::validate(spec, config);
-  impl_ = std::make_unique<Impl>(spec, config);
+  AttentionConfig chosen = config;
+  chosen.debug_checks = config.debug_checks || base::environment_flag("TRENCADIS_DEBUG_CHECKS");
+  impl_ = std::make_unique<Impl>(spec, chosen);
 }
 
 Attention::~Attention() = default;
@@ -244,7 +258,10 @@ void Attention::run(const RunArgs& args) {
   engine::bind_arguments(self.spec, self.config, device, self.facts, args, self.params);
   self.stock_arguments.check(args.tensors, self.params, self.facts.nnz_q,
                              device.kind == DeviceKind::cpu);
-  self.executor->run(self.plans[self.current].impl().buffer.view(), self.params, args.stream);
+  const Plan::Impl& plan = self.plans[self.current].impl();
+  if (self.config.debug_checks) [[unlikely]]
+    self.check_plan(plan, args);
+  self.executor->run(plan.buffer.view(), self.params, args.stream);
 }
 
 const AttentionSpec& Attention::spec() const {

@@ -42,6 +42,13 @@ class Executor {
   virtual void submit(const contract::PlanView& plan, const contract::AttentionParams& params,
                       std::byte* workspace, void* stream) = 0;
 
+  /// In the debug mode before each run(): looks at the plan that was submitted last where it lies,
+  /// against `pool_tokens` tokens that k and v both hold, and waits for that. Where plans do not
+  /// travel there is nothing to look at. Throws Error(invalid_argument | internal) that names the
+  /// request, Error(device).
+  virtual void check_submitted(const contract::PlanView& /*plan*/, std::int64_t /*pool_tokens*/,
+                               void* /*stream*/) {}
+
   /// Executes the plan that was submitted last. Tensors of `params` are valid on the device;
   /// partial_o and partial_lse hold plan.header->num_slots slots. Once a layer.
   virtual void run(const contract::PlanView& plan, const contract::AttentionParams& params,

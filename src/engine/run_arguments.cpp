@@ -1,5 +1,7 @@
 #include "engine/run_arguments.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "engine/argument.h"
 
@@ -125,6 +127,14 @@ void bind_arguments(const AttentionSpec& spec, const AttentionConfig& config, De
   params.v_stride_token = v.token;
   params.v_stride_head = v.head;
   bind_variant(spec, config, device, args, params);
+}
+
+std::int64_t pool_tokens(const AttentionConfig& config, const RunArgs& args) {
+  const auto tokens = [&](const TensorView& pool) {
+    if (pool.rank() == 4) return pool.size(0) * config.page_size;
+    return pool.size(config.layout == KvLayout::nhd ? 0 : 1);
+  };
+  return std::min(tokens(args.k), tokens(args.v));
 }
 
 }  // namespace trencadis::engine

@@ -21,4 +21,7 @@ struct PlanFacts {
 void bind_arguments(const AttentionSpec& spec, const AttentionConfig& config, Device device,
                     const PlanFacts& facts, const RunArgs& args, contract::AttentionParams& params);
 
+/// Tokens that k and v both have room for, in tensors that bind_arguments has taken.
+std::int64_t pool_tokens(const AttentionConfig& config, const RunArgs& args);
+
 }  // namespace trencadis::engine

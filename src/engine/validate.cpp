@@ -165,4 +165,26 @@ PlanFacts read_block_table(const planner::Problem& problem, bool contiguous) {
   return facts;
 }
 
+void check_block_ids(const planner::Problem& problem, std::int64_t pool_tokens) {
+  const contract::BsrParams& kv = problem.kv();
+  for (std::int32_t row = 0; row < problem.num_rows(); ++row) {
+    const std::int64_t used = contract::ceil_div<std::int64_t>(kv.kv_lens[row], kv.block_cols);
+    for (std::int64_t j = 0; j < used; ++j) {
+      const std::int64_t entry = kv.indptr[row] + j;
+      const std::int64_t block = kv.indices == nullptr ? entry : kv.indices[entry];
+      const std::int64_t tokens = std::min(kv.kv_lens[row] - j * kv.block_cols, kv.block_cols);
+      if (block >= 0 && block * kv.block_cols + tokens <= pool_tokens) continue;
+      const std::int32_t request =
+          problem.row_requests() == nullptr ? row : problem.row_requests()[row];
+      fail(ErrorKind::invalid_argument,
+           "kv_indices[{}] is {} (request {}, page {} of its row), expected 0 to {}: k and v hold "
+           "{} "
+           "tokens in pages of {}; nothing was run",
+           entry, block, request, j,
+           pool_tokens < tokens ? -1 : (pool_tokens - tokens) / kv.block_cols, pool_tokens,
+           kv.block_cols);
+    }
+  }
+}
+
 }  // namespace trencadis::engine

@@ -16,4 +16,8 @@ void validate(const AttentionSpec& spec, const AttentionConfig& config);
 /// id.
 PlanFacts read_block_table(const planner::Problem& problem, bool contiguous);
 
+/// The debug mode's, of arrays that stay on the host: every block that the problem uses is in a
+/// pool of `pool_tokens` tokens. Throws Error(invalid_argument) that names request and block.
+void check_block_ids(const planner::Problem& problem, std::int64_t pool_tokens);
+
 }  // namespace trencadis::engine

@@ -1,6 +1,7 @@
-// The kernels of pages and of the public merge, for every form and types of each width: they are
-// compiled, never run.
+// The kernels of pages, of the public merge and of the debug mode, for every form and types of each
+// width: they are compiled, never run.
 #include "cuda/entry/append.h"
+#include "cuda/entry/check_plan.h"
 #include "cuda/entry/copy_pages.h"
 #include "cuda/entry/merge_states.h"
 
@@ -49,6 +50,9 @@ __global__ void merge_ragged_f32_f16(const contract::MergeStatesParams params) {
 }
 __global__ void merge_ragged_f16(const contract::MergeStatesParams params) {
   entry::merge_states<Half, Half, RaggedStates>(params);
+}
+__global__ void check_plan(const contract::CheckPlanParams params) {
+  entry::check_plan(params);
 }
 
 }  // extern "C"

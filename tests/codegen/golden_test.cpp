@@ -202,6 +202,13 @@ TEST(CudaServiceSource, OfMerges) {
                      service_source(ServiceFamily::merges, DType::f16, DType::f16, "sm_90a").text);
 }
 
+TEST(CudaServiceSource, OfTheCheckOfPlans) {
+  const jit::KernelSource source = check_plan_source({}, "sm_90a");
+  expect_golden_text("cuda_check_plan", source.text);
+  EXPECT_EQ(source.symbols, std::vector<std::string>{"trencadis_check_plan"});
+  EXPECT_EQ(source.prebuild_command.find("trencadis compile --arch sm_90a"), 0u);
+}
+
 TEST(CudaServiceSource, NamesTheKernelsAndWhatItExports) {
   const jit::KernelSource pages =
       service_source(ServiceFamily::pages, DType::f32, DType::bf16, "sm_90a");

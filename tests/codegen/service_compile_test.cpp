@@ -1,5 +1,5 @@
-// The kernels of tokens, pages and merges compile for every architecture and pair of dtypes, export
-// what they say, and come with a spec's own kernel. No GPU is needed, only NVRTC.
+// The kernels of tokens, pages, merges and checks compile for every architecture and pair of
+// dtypes, export what they say, and come with a spec's own kernel. No GPU is needed, only NVRTC.
 #include <gtest/gtest.h>
 #include <trencadis/runtime.h>
 
@@ -26,13 +26,21 @@ class ServiceCompile : public ::testing::Test {
   }
 };
 
-void expect_compiles(ServiceFamily family, DType from, DType to, const std::string& architecture) {
-  const jit::KernelSource source = service_source(family, from, to, architecture);
+void expect_compiles(const jit::KernelSource& source, const std::string& architecture) {
   const jit::LoadedArtifact code = jit::load_device_kernel(source, architecture);
   const auto* begin = reinterpret_cast<const char*>(code.artifact->data());
   const std::string_view bytes(begin, code.artifact->size());
   for (const std::string& symbol : source.symbols)
     EXPECT_NE(bytes.find(symbol), std::string_view::npos) << symbol << " on " << architecture;
+}
+
+void expect_compiles(ServiceFamily family, DType from, DType to, const std::string& architecture) {
+  expect_compiles(service_source(family, from, to, architecture), architecture);
+}
+
+TEST_F(ServiceCompile, TheCheckOfPlansOnEveryArchitecture) {
+  for (const CudaArchitecture& architecture : cuda_architectures())
+    expect_compiles(check_plan_source({}, architecture.name), std::string(architecture.name));
 }
 
 TEST_F(ServiceCompile, EveryPairOfDtypes) {
@@ -61,7 +69,7 @@ TEST_F(ServiceCompile, AreCompiledWithASpec) {
     EXPECT_TRUE(jit::load_device_kernel(source, "sm_80").from_cache) << source.name;
   for (const char* name :
        {"cuda_pages_float32_float16", "cuda_pages_float16_float16", "cuda_pages_float16_float32",
-        "cuda_merges_float32_float16", "cuda_merges_float32_float32"})
+        "cuda_merges_float32_float16", "cuda_merges_float32_float32", "cuda_check_plan"})
     EXPECT_TRUE(std::ranges::any_of(sources, [&](const jit::KernelSource& source) {
       return source.name == name;
     })) << name;

@@ -22,16 +22,17 @@ std::int64_t misalignment(const TensorView& view) {
 
 }  // namespace
 
-Device device_under_test() {
-  return {backend_under_test() == BackendKind::cuda ? DeviceKind::cuda : DeviceKind::cpu, 0};
+Device device_under_test(int index) {
+  if (backend_under_test() == BackendKind::cuda) return {DeviceKind::cuda, index};
+  return {DeviceKind::cpu, 0};
 }
 
-DeviceTensor::DeviceTensor(const TensorView& host)
+DeviceTensor::DeviceTensor(const TensorView& host, Device device)
     : host_(host),
       bytes_(host.defined() ? extent(host) : 0),
       front_(misalignment(host)),
       // An address is due where there is no element, too.
-      memory_(device_under_test(), std::max<std::int64_t>(front_ + bytes_, 16)) {
+      memory_(device, std::max<std::int64_t>(front_ + bytes_, 16)) {
   if (!host.defined()) return;
   view_ = place_of(host);
   bring();

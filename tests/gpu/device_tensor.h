@@ -10,13 +10,14 @@
 
 namespace trencadis::testing {
 
-Device device_under_test();
+/// The first, or another where there are several. The CPU is one device of any number.
+Device device_under_test(int index = 0);
 
 /// The memory of a host tensor, from its first element to its last, once more on the device.
 class DeviceTensor {
  public:
   /// Brings what the view's memory holds. Strides are not negative. Undefined where `host` is.
-  explicit DeviceTensor(const TensorView& host);
+  explicit DeviceTensor(const TensorView& host, Device device = device_under_test());
 
   TensorView view() const { return view_; }
   /// The place on the device of a view into the host tensor's memory.

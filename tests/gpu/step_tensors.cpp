@@ -51,19 +51,20 @@ TensorView written(const HostTensor& out, const Problem& problem) {
 
 }  // namespace
 
-StepTensors::StepTensors(const Problem& like, std::int64_t tokens, std::int64_t pages)
+StepTensors::StepTensors(const Problem& like, std::int64_t tokens, std::int64_t pages,
+                         Device device)
     : tokens_(tokens),
       host_q_(like.spec.dtype_q, with_extent(like.q_storage, tokens)),
       host_pool_(like.spec.dtype_kv, with_extent(like.k_storage, pages)),
       host_out_(like.spec.dtype_o, {tokens, like.config.heads.qo + 1, like.spec.vo() + 8}),
       host_lse_(DType::f32, {like.config.heads.qo, tokens}, kLsePoison),
-      q_(host_q_.whole()),
-      pool_(host_pool_.whole()),
-      out_(host_out_.whole()),
-      lse_(host_lse_.whole()) {}
+      q_(host_q_.whole(), device),
+      pool_(host_pool_.whole(), device),
+      out_(host_out_.whole(), device),
+      lse_(host_lse_.whole(), device) {}
 
-StepTensors::StepTensors(const Problem& problem)
-    : StepTensors(problem, problem.nnz_q(), problem.k_storage.whole().size(0)) {
+StepTensors::StepTensors(const Problem& problem, Device device)
+    : StepTensors(problem, problem.nnz_q(), problem.k_storage.whole().size(0), device) {
   load(problem);
 }
 

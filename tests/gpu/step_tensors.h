@@ -19,9 +19,10 @@ namespace trencadis::testing {
 class StepTensors {
  public:
   /// For problems like this one of at most so many query tokens and pages.
-  StepTensors(const Problem& like, std::int64_t tokens, std::int64_t pages);
+  StepTensors(const Problem& like, std::int64_t tokens, std::int64_t pages,
+              Device device = device_under_test());
   /// For this one alone, loaded.
-  explicit StepTensors(const Problem& problem);
+  explicit StepTensors(const Problem& problem, Device device = device_under_test());
 
   /// Brings in the problem's queries and pool; everything else is poisoned. The device is idle.
   void load(const Problem& problem);

@@ -6,10 +6,14 @@
 #include <cstring>
 #include <exception>
 
+#include "backends/cuda/driver.h"
 #include "backends/cuda/kernel_policy.h"
 #include "codegen/cuda_architecture.h"
+#include "codegen/cuda_service_source.h"
 #include "codegen/cuda_source.h"
+#include "contract/check_plan.h"
 #include "cuda/entry/attention.h"
+#include "cuda/entry/check_plan.h"
 #include "jit/nvrtc.h"
 #include "simt/launch.h"
 #include "simt/run_emulated.h"
@@ -55,21 +59,35 @@ struct Configured {
 
 using Matrices = TileClasses<Tile<16, 64, 4>, Tile<64, 64, 4>, Tile<128, 64, 4>>;
 
-template <class Kernel>
+int device_of(const void* memory) {
+  int ordinal = -1;
+  const cuda::Status status =
+      cuda::driver().pointer_get_attribute.status(&ordinal, cuda::PointerAttribute::device_ordinal,
+                                                  reinterpret_cast<cuda::DevicePointer>(memory));
+  return status == cuda::Status::success ? ordinal : -1;
+}
+
+/// Notes the launch and runs `kernel` a thread.
+template <class Params>
 void run_grid(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
-              void** parameters, void* user, const Kernel& kernel) {
+              const Params& params, const contract::PlanImage* plan, void* user,
+              const std::function<void()>& kernel) {
   auto& device = *static_cast<EmulatedDevice*>(user);
-  const auto* params = static_cast<const contract::AttentionParams*>(parameters[0]);
-  const auto* plan = *static_cast<const contract::PlanImage* const*>(parameters[1]);
-  const auto* bytes = reinterpret_cast<const std::byte*>(params);
-  device.launches.push_back(
-      {function, grid, block, shared_bytes, {bytes, bytes + sizeof *params}, plan});
+  const auto* bytes = reinterpret_cast<const std::byte*>(&params);
+  device.launches.push_back({function,
+                             grid,
+                             block,
+                             shared_bytes,
+                             {bytes, bytes + sizeof params},
+                             plan,
+                             device.fake().current_device(),
+                             device_of(plan)});
   try {
     simt::launch({.ctas = static_cast<int>(grid),
                   .threads = static_cast<int>(block),
                   .shared_bytes = shared_bytes,
                   .seed = device.launches.size()},
-                 [&] { kernel(*params, plan); });
+                 kernel);
   } catch (const std::exception& error) {
     ADD_FAILURE() << function << ": " << error.what();
   }
@@ -84,9 +102,18 @@ EmulatedKernel emulated(AttentionSpec spec) {
           .stages = simt::stages_of(typename Config::TileClasses{}),
           .attention = [](const char* function, unsigned grid, unsigned block,
                           unsigned shared_bytes, void** parameters, void* user) {
-            run_grid(function, grid, block, shared_bytes, parameters, user,
-                     entry::attention<Config>);
+            const auto& params = *static_cast<const contract::AttentionParams*>(parameters[0]);
+            const auto* plan = *static_cast<const contract::PlanImage* const*>(parameters[1]);
+            run_grid(function, grid, block, shared_bytes, params, plan, user,
+                     [&] { entry::attention<Config>(params, plan); });
           }};
+}
+
+void check_plan(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
+                void** parameters, void* user) {
+  const auto& params = *static_cast<const contract::CheckPlanParams*>(parameters[0]);
+  run_grid(function, grid, block, shared_bytes, params, params.plan, user,
+           [&] { entry::check_plan(params); });
 }
 
 AttentionSpec spec_of(DType dtype, int qk, int vo, Variant variant = {}) {
@@ -171,11 +198,14 @@ void EmulatedDevice::use(const EmulatedKernel& kernel) {
   fake().on_launch(codegen::kAttentionSymbol,
                    {sizeof(contract::AttentionParams), sizeof(const contract::PlanImage*)},
                    kernel.attention, this);
+  fake().on_launch(codegen::kCheckPlanSymbol, {sizeof(contract::CheckPlanParams)}, check_plan,
+                   this);
 }
 
-TensorView on_device(const TensorView& view) {
+TensorView on_device(const TensorView& view, int index) {
   if (!view.defined()) return view;
-  return TensorView(view.data(), view.dtype(), view.shape(), view.strides(), {DeviceKind::cuda, 0});
+  return TensorView(view.data(), view.dtype(), view.shape(), view.strides(),
+                    {DeviceKind::cuda, index});
 }
 
 AttentionConfig cuda_config(const Problem& problem) {
@@ -186,11 +216,12 @@ AttentionConfig cuda_config(const Problem& problem) {
 
 Output run_on_device(Attention& attention, const Problem& problem, void* stream) {
   return collect(problem, [&](const RunArgs& host) {
+    const int index = attention.config().device_index;
     RunArgs args = host;
     for (TensorView* view : {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.sinks})
-      *view = on_device(*view);
+      *view = on_device(*view, index);
     std::vector<TensorView> tensors;
-    for (const TensorView& tensor : host.tensors) tensors.push_back(on_device(tensor));
+    for (const TensorView& tensor : host.tensors) tensors.push_back(on_device(tensor, index));
     args.tensors = tensors;
     args.stream = stream;
     attention.run(args);

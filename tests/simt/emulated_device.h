@@ -23,8 +23,10 @@ namespace trencadis::testing {
 struct Launch {
   std::string function;
   unsigned grid, block, shared_bytes;
-  std::vector<std::byte> params;  // contract::AttentionParams
+  std::vector<std::byte> params;  // contract::AttentionParams, or CheckPlanParams
   const void* plan;
+  int device;       // whose context is current; -1: it had waited
+  int plan_device;  // in whose memory the plan lies; -1: in the test's
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 
@@ -52,7 +54,7 @@ class EmulatedDevice : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  /// Launches run this kernel from now on.
+  /// Launches run this kernel from now on, and that of the debug mode.
   void use(const EmulatedKernel& kernel);
 
   void* stream() { return &stream_; }
@@ -62,12 +64,12 @@ class EmulatedDevice : public ::testing::Test {
 };
 
 /// The view, said to lie on the device: host memory is device memory here.
-TensorView on_device(const TensorView& view);
+TensorView on_device(const TensorView& view, int index = 0);
 
 /// The problem's config for this backend.
 AttentionConfig cuda_config(const Problem& problem);
 
-/// run() of the plan in force, with tensors of its own.
+/// run() of the plan in force, with tensors of its own, on the device that the config names.
 Output run_on_device(Attention& attention, const Problem& problem, void* stream = nullptr);
 
 /// Memory of the caller, of the device, with guards on both sides.

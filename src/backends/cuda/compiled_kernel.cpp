@@ -42,7 +42,7 @@ CompiledKernel::CompiledKernel(const AttentionSpec& spec, const KernelPolicy& po
                "the kernel needs {} bytes of shared memory, a CTA of device {} has {}", bytes,
                context_->ordinal(), most);
   const ContextGuard guard(*context_);
-  context_->driver().func_set_attribute(attention_,
+  context_->driver().func_set_attribute(attention_.function,
                                         FunctionAttribute::max_dynamic_shared_size_bytes, bytes);
   shared_bytes_ = static_cast<unsigned>(bytes);
 }

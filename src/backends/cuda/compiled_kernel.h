@@ -18,7 +18,7 @@ class CompiledKernel {
   CompiledKernel(const AttentionSpec& spec, const KernelPolicy& policy, ContextPointer context);
 
   const ContextPointer& context() const noexcept { return context_; }
-  Function attention() const noexcept { return attention_; }
+  const Kernel& attention() const noexcept { return attention_; }
   unsigned threads() const noexcept { return threads_; }            // of a CTA
   unsigned shared_bytes() const noexcept { return shared_bytes_; }  // dynamic, of attention()
   /// Whether a launch may begin while the one before it ends: code for sm_90 and later.
@@ -28,7 +28,7 @@ class CompiledKernel {
   ContextPointer context_;
   DeviceModule module_;
   PreparedServices services_;
-  Function attention_;
+  Kernel attention_;
   unsigned threads_;
   unsigned shared_bytes_;
   bool overlaps_;

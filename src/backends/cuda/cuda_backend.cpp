@@ -87,9 +87,12 @@ class CudaBackend final : public Backend {
                                     const AttentionConfig& config) override {
     const cuda::ContextPointer context = retain(config);
     const cuda::KernelPolicy policy = policy_of(spec, *context);
+    auto check = config.debug_checks
+                     ? std::make_unique<cuda::PlanCheck>(context, spec, policy.config.architecture)
+                     : nullptr;
     return std::make_unique<cuda::CudaExecutor>(cuda::CompiledKernel(spec, policy, context),
                                                 limits_of(*context, policy),
-                                                config.limits.max_qo_tokens > 0);
+                                                config.limits.max_qo_tokens > 0, std::move(check));
   }
 
  private:

@@ -14,11 +14,13 @@ Stream stream_of(void* stream) {
 
 }  // namespace
 
-CudaExecutor::CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool graph_safe)
+CudaExecutor::CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool graph_safe,
+                           std::unique_ptr<PlanCheck> check)
     : kernel_(std::move(kernel)),
       limits_(std::move(limits)),
       graph_safe_(graph_safe),
-      ring_(kernel_.context()) {}
+      ring_(kernel_.context()),
+      check_(std::move(check)) {}
 
 void CudaExecutor::check_stream(void* stream) const {
   const ContextGuard guard(*kernel_.context());
@@ -64,9 +66,23 @@ void CudaExecutor::submit(const contract::PlanView& plan, const contract::Attent
   }
   plan_ = device;
   plan_intact_ = true;
+  if (check_ != nullptr)
+    check_->submitted(plan_, *reinterpret_cast<const contract::PlanImage*>(slot), plan, step,
+                      params);
   if (plan_ != grown_.get()) return;
   memory_ = std::move(grown_);
   grown_ = DeviceBuffer();  // the driver waits for the runs that still use it
+}
+
+void CudaExecutor::check_submitted(const contract::PlanView& plan, std::int64_t pool_tokens,
+                                   void* stream) {
+  if (check_ == nullptr || !plan_intact_) return;  // run() says what is wrong
+  const ContextGuard guard(*kernel_.context());
+  base::check(!is_capturing(stream_of(stream)),
+              "run() was called while its stream is being captured, in the debug mode: a run then "
+              "waits for the device, which a graph cannot; capture without config.debug_checks and "
+              "TRENCADIS_DEBUG_CHECKS, or run without a graph");
+  check_->run(plan, pool_tokens, stream_of(stream));
 }
 
 void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::AttentionParams& params,
@@ -99,7 +115,9 @@ void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::Atten
   const bool overlaps = capturing && kernel_.overlaps();
   config.attributes = overlaps ? &overlap : nullptr;
   config.num_attributes = overlaps ? 1 : 0;
-  driver().launch_kernel(&config, kernel_.attention(), pointers, nullptr);
+  if (check_ != nullptr) [[unlikely]]
+    return kernel_.context()->launch_and_wait(config, kernel_.attention(), pointers);
+  kernel_.context()->launch(config, kernel_.attention(), pointers);
 }
 
 }  // namespace trencadis::cuda

@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "backends/cuda/compiled_kernel.h"
+#include "backends/cuda/plan_check.h"
 #include "backends/cuda/plan_ring.h"
 #include "backends/cuda/resources.h"
 #include "engine/backend.h"
@@ -18,8 +20,10 @@ namespace trencadis::cuda {
 
 class CudaExecutor final : public engine::Executor {
  public:
-  /// `graph_safe`: limits are set, so that workspaces and arguments stay where they are.
-  CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool graph_safe);
+  /// `graph_safe`: limits are set, so that workspaces and arguments stay where they are. `check`:
+  /// of the debug mode, else null.
+  CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool graph_safe,
+               std::unique_ptr<PlanCheck> check);
 
   const DeviceLimits& limits() const override { return limits_; }
   bool copies_plans() const override { return true; }
@@ -27,6 +31,10 @@ class CudaExecutor final : public engine::Executor {
   std::byte* reserve(std::int64_t bytes) override;
   void submit(const contract::PlanView& plan, const contract::AttentionParams& params,
               std::byte* workspace, void* stream) override;
+  /// Waits for the device. Throws as PlanCheck::run; Error(invalid_argument) where the stream is
+  /// being captured.
+  void check_submitted(const contract::PlanView& plan, std::int64_t pool_tokens,
+                       void* stream) override;
   /// One launch, which in a graph begins to start while the kernel before it ends where the device
   /// can. Throws
   /// Error(invalid_argument) where the stream is being captured and no limits are set;
@@ -47,6 +55,7 @@ class CudaExecutor final : public engine::Executor {
   DeviceBuffer grown_;      // where that is too small for the plan to come
   DevicePointer plan_ = 0;  // of the plan that was submitted last
   bool plan_intact_ = true;
+  std::unique_ptr<PlanCheck> check_;  // null: not in the debug mode
 };
 
 }  // namespace trencadis::cuda

@@ -76,14 +76,30 @@ DeviceDescription describe_device(const Driver& driver, int ordinal) {
 
 }  // namespace
 
-StatusTexts::StatusTexts(const DynamicLibrary& library)
+StatusTexts::StatusTexts(const DynamicLibrary& library, const LaunchLogs& logs)
     : name_(library.function<Query>("cuGetErrorName")),
-      text_(library.function<Query>("cuGetErrorString")) {
+      text_(library.function<Query>("cuGetErrorString")),
+      current_context_(library.function<Status(Context*)>("cuCtxGetCurrent")),
+      logs_(logs) {
   require_function(library, "cuGetErrorName", name_ != nullptr);
   require_function(library, "cuGetErrorString", text_ != nullptr);
+  require_function(library, "cuCtxGetCurrent", current_context_ != nullptr);
 }
 
 std::string StatusTexts::describe(Status status) const {
+  if (!is_kernel_fault(status)) return name(status);
+  Context current = nullptr;
+  if (current_context_(&current) != Status::success) current = nullptr;
+  const std::string launches = logs_.describe(current);
+  if (launches.empty()) return name(status);
+  return fmt::format(
+      "{}: a kernel that was launched before this call failed, one of the last {}; a graph's are "
+      "told by its capture; with TRENCADIS_DEBUG_CHECKS=1 the launch that fails is named; the "
+      "context takes no more calls, so the process has to end",
+      name(status), launches);
+}
+
+std::string StatusTexts::name(Status status) const {
   const char* name = nullptr;
   const char* text = nullptr;
   if (name_(status, &name) != Status::success || name == nullptr) {

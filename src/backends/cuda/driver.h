@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/driver_api.h"
+#include "backends/cuda/launch_log.h"
 #include "base/dynamic_library.h"
 
 namespace trencadis::cuda {
@@ -14,9 +15,12 @@ namespace trencadis::cuda {
 /// What the driver calls a status: "CUDA_ERROR_NOT_FOUND (named symbol not found)".
 class StatusTexts {
  public:
-  explicit StatusTexts(const base::DynamicLibrary& library);
+  StatusTexts(const base::DynamicLibrary& library, const LaunchLogs& logs);
 
+  /// Of a kernel's fault also the launches that may have caused it: the last into the context that
+  /// is current.
   std::string describe(Status status) const;
+  std::string name(Status status) const;
 
   /// Throws Error(device): "cuLaunchKernelEx failed: CUDA_ERROR_... (text)".
   [[noreturn]] void fail(const char* call, Status status) const;
@@ -25,6 +29,8 @@ class StatusTexts {
   using Query = Status(Status status, const char** text);
   Query* name_;
   Query* text_;
+  Status (*current_context_)(Context*);
+  const LaunchLogs& logs_;
 };
 
 /// Throws Error(not_supported) unless `found`.
@@ -65,6 +71,7 @@ class Call<Status(Args...)> {
 /// number of threads, as the driver is.
 class Driver {
   base::DynamicLibrary library_;
+  mutable LaunchLogs launches_;
   StatusTexts texts_;
 
   template <class Signature>
@@ -84,6 +91,8 @@ class Driver {
 
   const std::string& path() const noexcept { return library_.path(); }
   const StatusTexts& texts() const noexcept { return texts_; }
+  /// What was launched through this object; errors tell of it.
+  LaunchLogs& launches() const noexcept { return launches_; }
 
   /// A function beyond the table, for what few programs ask for. Throws Error(not_supported) where
   /// the driver lacks it.
@@ -157,7 +166,8 @@ class Driver {
   Bound<Status(EventHandle)> event_synchronize{*this, "cuEventSynchronize"};
 
  private:
-  explicit Driver(base::DynamicLibrary library) : library_(std::move(library)), texts_(library_) {}
+  explicit Driver(base::DynamicLibrary library)
+      : library_(std::move(library)), texts_(library_, launches_) {}
 };
 
 /// The process's driver, opened when first asked for and never closed. Throws as Driver::open, and

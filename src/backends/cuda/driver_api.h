@@ -26,9 +26,35 @@ enum class Status : int {
   not_ready = 600,
   illegal_address = 700,
   launch_out_of_resources = 701,
+  launch_timeout = 702,
+  assert_failed = 710,
+  hardware_stack_error = 714,
+  illegal_instruction = 715,
+  misaligned_address = 716,
+  invalid_address_space = 717,
+  invalid_pc = 718,
   launch_failed = 719,
   stream_capture_unsupported = 900,
 };
+
+/// Whether a kernel failed while it ran. The driver says so at whichever call comes next, and at
+/// all that follow: the context is lost.
+constexpr bool is_kernel_fault(Status status) {
+  switch (status) {
+    case Status::illegal_address:
+    case Status::launch_timeout:
+    case Status::assert_failed:
+    case Status::hardware_stack_error:
+    case Status::illegal_instruction:
+    case Status::misaligned_address:
+    case Status::invalid_address_space:
+    case Status::invalid_pc:
+    case Status::launch_failed:
+      return true;
+    default:
+      return false;
+  }
+}
 
 using Device = int;                    // CUdevice
 using DevicePointer = std::uint64_t;   // CUdeviceptr

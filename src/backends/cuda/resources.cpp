@@ -3,6 +3,21 @@
 #include "base/check.h"
 
 namespace trencadis::cuda {
+namespace {
+
+Device device_of(const Driver& driver, int ordinal) {
+  Device device = 0;
+  driver.device_get(&device, ordinal);
+  return device;
+}
+
+Context retained(const Driver& driver, Device device) {
+  Context context = nullptr;
+  driver.primary_ctx_retain(&context, device);
+  return context;
+}
+
+}  // namespace
 
 std::shared_ptr<const PrimaryContext> PrimaryContext::retain(const Driver& driver, int ordinal) {
   const int count = driver.device_count();
@@ -12,10 +27,11 @@ std::shared_ptr<const PrimaryContext> PrimaryContext::retain(const Driver& drive
 }
 
 PrimaryContext::PrimaryContext(const Driver& driver, int ordinal)
-    : driver_(driver), ordinal_(ordinal) {
-  driver.device_get(&device_, ordinal);
-  driver.primary_ctx_retain(&handle_, device_);
-}
+    : driver_(driver),
+      ordinal_(ordinal),
+      device_(device_of(driver, ordinal)),
+      handle_(retained(driver, device_)),
+      log_(driver.launches().of(handle_, ordinal)) {}
 
 PrimaryContext::~PrimaryContext() {
   static_cast<void>(driver_.primary_ctx_release.status(device_));
@@ -25,6 +41,25 @@ int PrimaryContext::attribute(DeviceAttribute attribute) const {
   int value = 0;
   driver_.device_get_attribute(&value, attribute, device_);
   return value;
+}
+
+void PrimaryContext::fail_launch(const Kernel& kernel, Status status) const {
+  base::fail(ErrorKind::device, "{} cannot be launched on cuda:{}: cuLaunchKernelEx failed: {}",
+             kernel.name, ordinal_, driver_.texts().describe(status));
+}
+
+void PrimaryContext::launch_and_wait(const LaunchConfig& config, const Kernel& kernel,
+                                     void** parameters) const {
+  driver_.stream_synchronize(config.stream);
+  const Status launched =
+      driver_.launch_kernel.status(&config, kernel.function, parameters, nullptr);
+  if (launched != Status::success) fail_launch(kernel, launched);
+  const std::uint64_t number = log_.note(kernel, config);
+  const Status status = driver_.stream_synchronize.status(config.stream);
+  if (status == Status::success) return;
+  base::fail(ErrorKind::device, "{} failed while it ran on cuda:{} ({}, launch {}): {}",
+             kernel.name, ordinal_, describe_launch(config.grid_x, config.block_x, config.stream),
+             number, driver_.texts().name(status));
 }
 
 void ContextGuard::pop() const {
@@ -97,7 +132,7 @@ DeviceModule::DeviceModule(ContextPointer context, std::span<const std::byte> co
   module_ = {std::move(context), module};
 }
 
-Function DeviceModule::function(const std::string& function_name) const {
+Kernel DeviceModule::function(const std::string& function_name) const {
   const Driver& driver = module_.context()->driver();
   const ContextGuard guard(*module_.context());
   Function function = nullptr;
@@ -107,7 +142,7 @@ Function DeviceModule::function(const std::string& function_name) const {
     base::fail(ErrorKind::device, "kernel {} has no function '{}': cuModuleGetFunction failed: {}",
                name_, function_name, driver.texts().describe(status));
   }
-  return function;
+  return {function, driver.launches().keep_name(fmt::format("{} of {}", function_name, name_))};
 }
 
 int DeviceModule::constant(const std::string& variable_name) const {

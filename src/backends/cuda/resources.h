@@ -30,13 +30,30 @@ class PrimaryContext {
   /// Throws Error(device).
   int attribute(DeviceAttribute attribute) const;
 
+  /// Launches and notes it, for the errors of later calls (launch_log.h). This context is current.
+  /// Throws Error(device) that names the kernel.
+  void launch(const LaunchConfig& config, const Kernel& kernel, void** parameters) const {
+    const Status status =
+        driver_.launch_kernel.status(&config, kernel.function, parameters, nullptr);
+    if (status != Status::success) [[unlikely]]
+      fail_launch(kernel, status);
+    log_.note(kernel, config);
+  }
+
+  /// The debug mode's: waits for the stream before and after, so that what fails is this launch.
+  /// Not for streams that are being captured. Throws Error(device) that names kernel, grid, stream
+  /// and the launch's number on this device, or says that it was something before.
+  void launch_and_wait(const LaunchConfig& config, const Kernel& kernel, void** parameters) const;
+
  private:
   PrimaryContext(const Driver& driver, int ordinal);
+  [[noreturn]] void fail_launch(const Kernel& kernel, Status status) const;
 
   const Driver& driver_;
   int ordinal_;
-  Device device_ = 0;
-  Context handle_ = nullptr;
+  Device device_;
+  Context handle_;
+  LaunchLog& log_;
 };
 
 using ContextPointer = std::shared_ptr<const PrimaryContext>;
@@ -166,7 +183,7 @@ class DeviceModule {
   DeviceModule(ContextPointer context, std::span<const std::byte> code, std::string name);
 
   /// Valid as long as the module. Throws Error(device) that names kernel and function.
-  Function function(const std::string& function_name) const;
+  Kernel function(const std::string& function_name) const;
 
   /// The value of a global int of the module. Throws Error(device) that names kernel and variable.
   int constant(const std::string& variable_name) const;

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/device_architecture.h"
 #include "base/check.h"
+#include "base/env.h"
 #include "jit/artifact_cache.h"
 
 namespace trencadis::cuda {
@@ -21,6 +22,13 @@ DeviceModule load(const ContextPointer& context, const ServiceModuleId& id,
   const jit::KernelSource source = codegen::service_source(id.family, id.from, id.to, architecture);
   const jit::LoadedArtifact code = jit::load_device_kernel(source, std::string(architecture));
   return DeviceModule(context, *code.artifact, source.name);
+}
+
+/// The context is current.
+bool is_capturing(const PrimaryContext& context, Stream stream) {
+  CaptureStatus status = CaptureStatus::none;
+  context.driver().stream_is_capturing(stream, &status);
+  return status != CaptureStatus::none;
 }
 
 /// Modules of this process by device and key. Safe for any number of threads; two that ask for one
@@ -74,9 +82,7 @@ class ServiceModules {
   static void expect_no_capture(const PrimaryContext& context, const ServiceModuleId& id,
                                 Stream stream) {
     const ContextGuard guard(context);
-    CaptureStatus status = CaptureStatus::none;
-    context.driver().stream_is_capturing(stream, &status);
-    base::check(status == CaptureStatus::none,
+    base::check(!is_capturing(context, stream),
                 "the kernels of {} from {} to {} are not loaded, and the stream is being captured: "
                 "call once before, or make an Attention of these dtypes",
                 id.family == ServiceFamily::pages ? "tokens and pages" : "merges",
@@ -105,6 +111,7 @@ ServiceModule::ServiceModule(ContextPointer context, ServiceModuleId id,
   const int resident = threads / static_cast<int>(codegen::kServiceThreads);
   max_ctas_ = static_cast<unsigned>(context_->attribute(DeviceAttribute::multiprocessor_count) *
                                     std::max(resident, 1));
+  debug_ = base::environment_flag("TRENCADIS_DEBUG_CHECKS");
 }
 
 void ServiceModule::launch(Service service, const void* params, double bytes, Stream stream) const {
@@ -121,7 +128,9 @@ void ServiceModule::launch(Service service, const void* params, double bytes, St
       static_cast<std::size_t>(std::ranges::find(functions, service) - functions.begin());
   void* parameters[] = {const_cast<void*>(params)};  // the driver copies what they point to
   const ContextGuard guard(*context_);
-  context_->driver().launch_kernel(&config, functions_[index], parameters, nullptr);
+  if (debug_ && !is_capturing(*context_, stream)) [[unlikely]]
+    return context_->launch_and_wait(config, functions_[index], parameters);
+  context_->launch(config, functions_[index], parameters);
 }
 
 std::vector<ServiceModuleId> services_of(const AttentionSpec& spec) {
@@ -141,6 +150,7 @@ std::vector<jit::KernelSource> service_sources(const AttentionSpec& spec,
   std::vector<jit::KernelSource> sources;
   for (const ServiceModuleId& id : services_of(spec))
     sources.push_back(codegen::service_source(id.family, id.from, id.to, architecture));
+  sources.push_back(codegen::check_plan_source(spec, architecture));
   return sources;
 }
 

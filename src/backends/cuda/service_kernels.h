@@ -29,14 +29,16 @@ class ServiceModule {
   /// From the cache, or compiled. Throws as jit::load_device_kernel; Error(device).
   ServiceModule(ContextPointer context, ServiceModuleId id, std::string_view architecture);
 
-  /// On a grid for `bytes` that the kernel moves. Throws Error(device).
+  /// On a grid for `bytes` that the kernel moves. With $TRENCADIS_DEBUG_CHECKS waits for the stream
+  /// before and after, where it is not being captured. Throws Error(device).
   void launch(codegen::Service service, const void* params, double bytes, Stream stream) const;
 
  private:
   ContextPointer context_;
   DeviceModule module_;
-  std::array<Function, 3> functions_;  // in the order of codegen::services_of
-  unsigned max_ctas_;                  // of a launch
+  std::array<Kernel, 3> functions_;  // in the order of codegen::services_of
+  unsigned max_ctas_;                // of a launch
+  bool debug_;
 };
 
 using PreparedServices = std::vector<std::shared_ptr<const ServiceModule>>;
@@ -45,7 +47,7 @@ using PreparedServices = std::vector<std::shared_ptr<const ServiceModule>>;
 /// of o, and merged ones of that of o or q. Each once.
 std::vector<ServiceModuleId> services_of(const AttentionSpec& spec);
 
-/// Their texts.
+/// Their texts, and that of the debug mode's kernel (plan_check.h): a bundle has it too.
 std::vector<jit::KernelSource> service_sources(const AttentionSpec& spec,
                                                std::string_view architecture);
 

@@ -2,6 +2,7 @@
 // documentation and not from the header under test.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -30,6 +31,7 @@ std::size_t device_bytes() {
 
 constexpr int kSuccess = 0;
 constexpr int kInvalidValue = 1;
+constexpr int kNoBinary = 209;
 constexpr int kOutOfMemory = 2;
 constexpr int kInvalidDevice = 101;
 constexpr int kInvalidContext = 201;
@@ -57,6 +59,7 @@ constexpr std::array kTexts = {
     Text{400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     Text{500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     Text{600, "CUDA_ERROR_NOT_READY", "device not ready"},
+    Text{700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     Text{719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     Text{900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
          "operation not permitted when stream is capturing"},
@@ -72,8 +75,9 @@ const Text* find_text(int status) {
 
 struct FakeContext {
   int device;
+  std::atomic<int> fault = 0;  // of a kernel that ran: what every call returns since
 };
-std::array<FakeContext, kDevices> contexts{{{0}, {1}}};
+std::array<FakeContext, kDevices> contexts{FakeContext{0}, FakeContext{1}};
 
 thread_local std::vector<FakeContext*> current;
 
@@ -101,6 +105,7 @@ struct FakeGraph {
 namespace {
 
 struct Stream {
+  FakeContext* context = nullptr;  // null: of any, as those that tests make of addresses
   bool held = false;
   std::deque<Operation> queue;
   FakeGraph* capture = nullptr;
@@ -116,10 +121,17 @@ struct RegisteredKernel {
 
 struct Function {
   std::string name;
+  FakeContext* context;
 };
 struct Module {
   std::string text;
+  FakeContext* context;
   std::map<std::string, Function> functions;
+};
+
+struct DeviceMemory {
+  std::size_t bytes;
+  int device;
 };
 
 struct State {
@@ -129,9 +141,11 @@ struct State {
   std::map<int, int> attributes = {{1, 1024},   {8, 49152},   {10, 32},      {16, 132},
                                    {39, 2048},  {75, 9},      {76, 0},       {81, 233472},
                                    {82, 65536}, {97, 232448}, {38, 52428800}};
+  std::map<std::pair<int, int>, int> attributes_of;  // of a device, instead of those of all
+  std::map<std::string, int> faults;                 // of kernels, by function
   std::map<std::string, int> globals;
   std::map<std::string, RegisteredKernel> kernels;
-  std::map<void*, std::size_t> device_memory;
+  std::map<void*, DeviceMemory> device_memory;
   std::map<void*, std::size_t> pinned_memory;
   std::map<void*, Stream> streams;
   std::map<void*, std::shared_ptr<Event>> events;
@@ -156,9 +170,25 @@ int planned(const char* call) {
   return found == state().failures.end() ? kSuccess : found->second;
 }
 
+/// Of the context that is current.
+int fault() {
+  return current.empty() ? kSuccess : current.back()->fault.load();
+}
+
 int planned_in_context(const char* call) {
   if (const int status = planned(call)) return status;
-  return current.empty() ? kInvalidContext : kSuccess;
+  return current.empty() ? kInvalidContext : fault();
+}
+
+/// A null handle is the default stream of the context that is current.
+Stream& stream_of(void* handle) {
+  if (handle == nullptr) handle = current.empty() ? contexts.data() : current.back();
+  return state().streams[handle];
+}
+
+/// Whether a call on the stream may be made in the context that is current.
+bool is_ours(const Stream& stream) {
+  return stream.context == nullptr || stream.context == current.back();
 }
 
 void change(const char* what, int by) {
@@ -166,10 +196,49 @@ void change(const char* what, int by) {
   state().counts[what] += by;
 }
 
+int attribute_of(int device, int attribute) {
+  const std::lock_guard lock(state().mutex);
+  const auto own = state().attributes_of.find({device, attribute});
+  if (own != state().attributes_of.end()) return own->second;
+  const auto found = state().attributes.find(attribute);
+  return found == state().attributes.end() ? 0 : found->second;
+}
+
+/// Whether a device runs a cubin: of its major version, and of no later minor one.
+bool runs(int device, const char* cubin) {
+  constexpr int kFlagsOffset = 48, kAbiVersionOffset = 8;
+  std::uint32_t flags = 0;
+  std::memcpy(&flags, cubin + kFlagsOffset, sizeof flags);
+  // Where the compiler is of CUDA 13 the architecture is in the second byte, before in the first.
+  const int architecture =
+      static_cast<int>((cubin[kAbiVersionOffset] >= 8 ? flags >> 8 : flags) & 0xff);
+  return architecture / 10 == attribute_of(device, 75) &&
+         architecture % 10 <= attribute_of(device, 76);
+}
+
 std::size_t used_bytes() {
   std::size_t sum = 0;
-  for (const auto& [memory, bytes] : state().device_memory) sum += bytes;
+  for (const auto& [address, memory] : state().device_memory)
+    if (memory.device == current.back()->device) sum += memory.bytes;
   return sum;
+}
+
+/// The allocation that an address lies in; null for the host's.
+const DeviceMemory* find_memory(const void* address) {
+  auto after = state().device_memory.upper_bound(const_cast<void*>(address));
+  if (after == state().device_memory.begin()) return nullptr;
+  const auto& [begin, memory] = *std::prev(after);
+  return static_cast<const char*>(address) < static_cast<const char*>(begin) + memory.bytes
+             ? &memory
+             : nullptr;
+}
+
+/// The driver lets it pass; an engine whose device this is has no reason to do it.
+void expect_own_memory(const void* address) {
+  const std::lock_guard lock(state().mutex);
+  const DeviceMemory* const memory = find_memory(address);
+  if (memory != nullptr && memory->device != current.back()->device)
+    ++state().counts["memory of another device"];
 }
 
 void run_first(Stream& stream) {
@@ -192,7 +261,8 @@ void enqueue(Stream& stream, Operation operation) {
 /// For what must not happen on a stream that is captured.
 int enqueue_uncaptured(void* handle, Operation operation) {
   const std::lock_guard lock(state().mutex);
-  Stream& stream = state().streams[handle];
+  Stream& stream = stream_of(handle);
+  if (!is_ours(stream)) return kInvalidHandle;
   if (stream.capture != nullptr) {
     stream.invalidated = true;
     return kCaptureUnsupported;
@@ -225,6 +295,8 @@ std::shared_ptr<Event> find_event(void* handle) {
 /// The operation that a launch becomes: a registered kernel with the values of its parameters.
 Operation launch_operation(const Function& function, unsigned grid, unsigned block,
                            unsigned shared_bytes, void** parameters) {
+  if (const auto faults = state().faults.find(function.name); faults != state().faults.end())
+    return {[context = function.context, status = faults->second] { context->fault = status; }};
   const auto found = state().kernels.find(function.name);
   if (found == state().kernels.end() || found->second.kernel == nullptr) return {[] {}};
   const RegisteredKernel& kernel = found->second;
@@ -273,6 +345,24 @@ FAKE_API void fake_cuda_set_attribute(int attribute, int value) {
   state().attributes[attribute] = value;
 }
 
+FAKE_API void fake_cuda_set_attribute_of(int device, int attribute, int value) {
+  const std::lock_guard lock(state().mutex);
+  if (value < 0)
+    state().attributes_of.erase({device, attribute});
+  else
+    state().attributes_of[{device, attribute}] = value;
+}
+
+FAKE_API void fake_cuda_fault(const char* kernel, int status) {
+  const std::lock_guard lock(state().mutex);
+  if (status != kSuccess) {
+    state().faults[kernel] = status;
+    return;
+  }
+  state().faults.erase(kernel);
+  for (FakeContext& context : contexts) context.fault = kSuccess;
+}
+
 FAKE_API void fake_cuda_set_global(const char* name, int value) {
   const std::lock_guard lock(state().mutex);
   state().globals[name] = value;
@@ -286,37 +376,37 @@ FAKE_API void fake_cuda_on_launch(const char* name, const std::size_t* sizes, st
 
 FAKE_API void fake_cuda_hold(void* stream) {
   const std::lock_guard lock(state().mutex);
-  state().streams[stream].held = true;
+  stream_of(stream).held = true;
 }
 
 FAKE_API void fake_cuda_release(void* stream) {
   const std::lock_guard lock(state().mutex);
-  drain(state().streams[stream]);
-  state().streams[stream].held = false;
+  drain(stream_of(stream));
+  stream_of(stream).held = false;
 }
 
 FAKE_API int fake_cuda_queued(void* stream) {
   const std::lock_guard lock(state().mutex);
-  return static_cast<int>(state().streams[stream].queue.size());
+  return static_cast<int>(stream_of(stream).queue.size());
 }
 
 FAKE_API void fake_cuda_begin_capture(void* stream) {
   const std::lock_guard lock(state().mutex);
   state().graphs.push_back(std::make_unique<FakeGraph>());
-  state().streams[stream].capture = state().graphs.back().get();
-  state().streams[stream].invalidated = false;
+  stream_of(stream).capture = state().graphs.back().get();
+  stream_of(stream).invalidated = false;
 }
 
 FAKE_API FakeGraph* fake_cuda_end_capture(void* stream) {
   const std::lock_guard lock(state().mutex);
-  Stream& captured = state().streams[stream];
+  Stream& captured = stream_of(stream);
   FakeGraph* const graph = std::exchange(captured.capture, nullptr);
   return captured.invalidated ? nullptr : graph;
 }
 
 FAKE_API void fake_cuda_replay(FakeGraph* graph, void* stream) {
   const std::lock_guard lock(state().mutex);
-  for (const Operation& operation : graph->operations) enqueue(state().streams[stream], operation);
+  for (const Operation& operation : graph->operations) enqueue(stream_of(stream), operation);
 }
 
 // The driver.
@@ -361,11 +451,9 @@ FAKE_API int cuDeviceGetName(char* name, int bytes, int device) {
   return kSuccess;
 }
 
-FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int) {
+FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
   if (const int status = planned(__func__)) return status;
-  const std::lock_guard lock(state().mutex);
-  const auto found = state().attributes.find(attribute);
-  *value = found == state().attributes.end() ? 0 : found->second;
+  *value = attribute_of(device, attribute);
   return kSuccess;
 }
 
@@ -400,10 +488,16 @@ FAKE_API int cuCtxPushCurrent_v2(FakeContext* context) {
 }
 
 FAKE_API int cuCtxPopCurrent_v2(FakeContext** context) {
-  if (const int status = planned_in_context(__func__)) return status;
+  if (const int status = planned(__func__)) return status;
+  if (current.empty()) return kInvalidContext;
   *context = current.back();
   current.pop_back();
   return kSuccess;
+}
+
+FAKE_API int cuCtxGetCurrent(FakeContext** context) {
+  *context = current.empty() ? nullptr : current.back();
+  return planned(__func__);
 }
 
 FAKE_API int cuModuleLoadData(Module** module, const char* image) {
@@ -413,7 +507,8 @@ FAKE_API int cuModuleLoadData(Module** module, const char* image) {
                             "\x7f"
                             "ELF" ||
                         text.starts_with("//");  // PTX as NVRTC writes it
-  *module = new Module{compiled ? "ELF" : image, {}};
+  if (text.starts_with("\x7f") && !runs(current.back()->device, image)) return kNoBinary;
+  *module = new Module{compiled ? "ELF" : image, current.back(), {}};
   change("module", 1);
   return kSuccess;
 }
@@ -432,7 +527,7 @@ FAKE_API int cuModuleGetFunction(Function** function, Module* module, const char
           ? std::strncmp(name, "missing", 7) != 0
           : (" " + module->text + " ").find(" " + std::string(name) + " ") != std::string::npos;
   if (!there) return kNotFound;
-  *function = &module->functions.try_emplace(name, Function{name}).first->second;
+  *function = &module->functions.try_emplace(name, Function{name, module->context}).first->second;
   return kSuccess;
 }
 
@@ -473,10 +568,11 @@ FAKE_API int cuLaunchKernelEx(const LaunchConfig* config, const Function* functi
   const std::lock_guard lock(state().mutex);
   if (function == nullptr) return kInvalidHandle;
   if (config->grid[0] == 0 || config->block[0] == 0) return kInvalidValue;
+  Stream& stream = stream_of(config->stream);
+  if (function->context != current.back() || !is_ours(stream)) return kInvalidHandle;
   Operation operation = launch_operation(*function, config->grid[0], config->block[0],
                                          config->shared_bytes, parameters);
   change("launch", 1);
-  Stream& stream = state().streams[config->stream];
   if (stream.capture != nullptr)
     stream.capture->operations.push_back(std::move(operation));
   else
@@ -493,7 +589,7 @@ FAKE_API int cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes) {
   // Aligned as the driver does.
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, kPoison, bytes);
-  state().device_memory[memory] = bytes;
+  state().device_memory[memory] = {bytes, current.back()->device};
   ++state().counts["device buffer"];
   *pointer = reinterpret_cast<std::uint64_t>(memory);
   return kSuccess;
@@ -506,8 +602,9 @@ FAKE_API int cuMemFree_v2(std::uint64_t pointer) {
   void* memory = reinterpret_cast<void*>(pointer);
   const auto found = state().device_memory.find(memory);
   if (found == state().device_memory.end()) return kInvalidValue;
+  expect_own_memory(memory);
   for (auto& [handle, stream] : state().streams) drain(stream);
-  std::memset(memory, kPoison, found->second);
+  std::memset(memory, kPoison, found->second.bytes);
   state().device_memory.erase(found);
   std::free(memory);
   --state().counts["device buffer"];
@@ -558,11 +655,13 @@ FAKE_API int cuMemFreeHost(void* pointer) {
 FAKE_API int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes,
                                   void* stream) {
   if (const int status = planned_in_context(__func__)) return status;
+  expect_own_memory(reinterpret_cast<void*>(to));
   return copy_async(reinterpret_cast<void*>(to), from, bytes, stream);
 }
 
 FAKE_API int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream) {
   if (const int status = planned_in_context(__func__)) return status;
+  expect_own_memory(reinterpret_cast<const void*>(from));
   return copy_async(to, reinterpret_cast<const void*>(from), bytes, stream);
 }
 
@@ -583,8 +682,10 @@ FAKE_API int cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t 
 FAKE_API int cuPointerGetAttribute(void* value, int attribute, std::uint64_t pointer) {
   if (const int status = planned(__func__)) return status;
   const std::lock_guard lock(state().mutex);
-  if (state().device_memory.count(reinterpret_cast<void*>(pointer)) == 0) return kInvalidValue;
-  const unsigned answer = attribute == 2 ? 2 : 0;  // device memory, of device 0
+  const DeviceMemory* const memory = find_memory(reinterpret_cast<void*>(pointer));
+  if (memory == nullptr) return kInvalidValue;
+  // Device memory, or the ordinal.
+  const unsigned answer = attribute == 2 ? 2 : static_cast<unsigned>(memory->device);
   std::memcpy(value, &answer, sizeof answer);
   return kSuccess;
 }
@@ -592,7 +693,8 @@ FAKE_API int cuPointerGetAttribute(void* value, int attribute, std::uint64_t poi
 FAKE_API int cuStreamIsCapturing(void* stream, int* capturing) {
   if (const int status = planned_in_context(__func__)) return status;
   const std::lock_guard lock(state().mutex);
-  const Stream& asked = state().streams[stream];
+  const Stream& asked = stream_of(stream);
+  if (!is_ours(asked)) return kInvalidHandle;
   *capturing = asked.capture == nullptr ? 0 : asked.invalidated ? 2 : 1;
   return kSuccess;
 }
@@ -600,8 +702,9 @@ FAKE_API int cuStreamIsCapturing(void* stream, int* capturing) {
 FAKE_API int cuStreamSynchronize(void* stream) {
   if (const int status = planned_in_context(__func__)) return status;
   const std::lock_guard lock(state().mutex);
-  drain(state().streams[stream]);
-  return kSuccess;
+  if (!is_ours(stream_of(stream))) return kInvalidHandle;
+  drain(stream_of(stream));
+  return fault();
 }
 
 FAKE_API int cuEventCreate(void** event, unsigned) {
@@ -643,6 +746,7 @@ FAKE_API int cuEventQuery(void* handle) {
   const std::lock_guard lock(state().mutex);
   const std::shared_ptr<Event> event = find_event(handle);
   if (event == nullptr) return kInvalidHandle;
+  if (const int status = fault()) return status;
   return event->ready() ? kSuccess : kNotReady;
 }
 
@@ -651,9 +755,9 @@ FAKE_API int cuEventSynchronize(void* handle) {
   const std::lock_guard lock(state().mutex);
   const std::shared_ptr<Event> event = find_event(handle);
   if (event == nullptr) return kInvalidHandle;
-  Stream& stream = state().streams[event->stream];
+  Stream& stream = stream_of(event->stream);
   while (!event->ready()) run_first(stream);
-  return kSuccess;
+  return fault();
 }
 
 FAKE_API int cuEventElapsedTime(float* milliseconds, void* start, void* stop) {
@@ -668,7 +772,9 @@ FAKE_API int cuEventElapsedTime(float* milliseconds, void* start, void* stop) {
 
 FAKE_API int cuStreamCreate(void** stream, unsigned) {
   if (const int status = planned_in_context(__func__)) return status;
+  const std::lock_guard lock(state().mutex);
   *stream = new char();
+  state().streams[*stream].context = current.back();
   change("stream", 1);
   return kSuccess;
 }

@@ -1,14 +1,17 @@
 // A CUDA driver for tests: libcuda_fake.so has the functions that src/backends/cuda/driver.h looks
 // for, on the host. Two devices of compute capability 9.0; memory is malloc's, holds 0xFF bytes
 // when it is allocated and again when it is freed. Calls that need a current context fail without
-// one, as the real ones do.
+// one, as the real ones do, and so do launches of another context's functions and calls on its
+// streams. Copies to and from another device's memory, and freeing it, pass and are counted.
 //
 // A module is text that lists its functions: "trencadis_attention trencadis_merge". Bytes that
-// begin as ELF or PTX do have every function but those whose names begin with "missing". Its
-// globals are those that the test set.
+// begin as ELF or PTX do have every function but those whose names begin with "missing". Cubins
+// are loaded on devices that would run them. Globals are those that the test set.
 //
 // A launch calls what the test has registered for the function's name, with the values that its
-// parameters had at the launch; where nothing is, it runs nothing and is counted.
+// parameters had at the launch; where nothing is, it runs nothing and is counted. A kernel that the
+// test makes fail does so where it runs: all that needs its context then fails with that status,
+// but for making it current and not.
 //
 // A stream is done with a call when the call returns, unless it is held: then copies, launches and
 // records wait until the stream is released, in order, and a copy reads its source when it runs.
@@ -67,7 +70,7 @@ class FakeCuda {
 
   /// How many there are now: "primary context", "device buffer", "pinned buffer", "event",
   /// "module", "stream", "executable graph"; since the library was loaded: "launch", "freed in
-  /// use", and calls of a function of the driver, by its name.
+  /// use", "memory of another device", and calls of a function of the driver, by its name.
   int count(const std::string& what) const {
     return function<int(const char*)>("fake_cuda_count")(what.c_str());
   }
@@ -78,6 +81,17 @@ class FakeCuda {
   /// Of all devices, by its number in cuda.h.
   void set_attribute(int attribute, int value) const {
     function<void(int, int)>("fake_cuda_set_attribute")(attribute, value);
+  }
+
+  /// Of one device alone; -1: again that of all.
+  void set_attribute_of(int device, int attribute, int value) const {
+    function<void(int, int, int)>("fake_cuda_set_attribute_of")(device, attribute, value);
+  }
+
+  /// Launches of `kernel` fail with `status` when they run; 0: they work again, and so does every
+  /// context.
+  void fault(const std::string& kernel, int status) const {
+    function<void(const char*, int)>("fake_cuda_fault")(kernel.c_str(), status);
   }
 
   /// Of all modules.

@@ -30,6 +30,13 @@ static_assert(same(Status::not_found, CUDA_ERROR_NOT_FOUND));
 static_assert(same(Status::not_ready, CUDA_ERROR_NOT_READY));
 static_assert(same(Status::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS));
 static_assert(same(Status::launch_out_of_resources, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
+static_assert(same(Status::launch_timeout, CUDA_ERROR_LAUNCH_TIMEOUT));
+static_assert(same(Status::assert_failed, CUDA_ERROR_ASSERT));
+static_assert(same(Status::hardware_stack_error, CUDA_ERROR_HARDWARE_STACK_ERROR));
+static_assert(same(Status::illegal_instruction, CUDA_ERROR_ILLEGAL_INSTRUCTION));
+static_assert(same(Status::misaligned_address, CUDA_ERROR_MISALIGNED_ADDRESS));
+static_assert(same(Status::invalid_address_space, CUDA_ERROR_INVALID_ADDRESS_SPACE));
+static_assert(same(Status::invalid_pc, CUDA_ERROR_INVALID_PC));
 static_assert(same(Status::launch_failed, CUDA_ERROR_LAUNCH_FAILED));
 static_assert(same(Status::stream_capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
 

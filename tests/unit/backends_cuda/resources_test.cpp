@@ -135,7 +135,8 @@ TEST_F(ResourcesTest, AModuleIsLoadedOncePerContext) {
   const DeviceModule here(context_, image("trencadis_attention trencadis_merge"), "soft_cap");
   const DeviceModule there(other, image("trencadis_attention trencadis_merge"), "soft_cap");
   EXPECT_EQ(fake_.count("module"), 2);
-  EXPECT_NE(here.function("trencadis_merge"), nullptr);
+  EXPECT_NE(here.function("trencadis_merge").function, nullptr);
+  EXPECT_STREQ(here.function("trencadis_merge").name, "trencadis_merge of soft_cap");
   EXPECT_THAT(error_text(ErrorKind::device, [&] { there.function("trencadis_append"); }),
               AllOf(HasSubstr("kernel soft_cap has no function 'trencadis_append'"),
                     HasSubstr("cuModuleGetFunction failed: CUDA_ERROR_NOT_FOUND")));
