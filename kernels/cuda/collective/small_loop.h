@@ -51,7 +51,7 @@ class SmallLoop : public RingItem<Config> {
 
   TRENCADIS_DEVICE SmallLoop(const Launch<Config>& launch, int buffer)
       : RingItem<Config>(launch, buffer),
-        keys_of_all_(this->keys_of_rows(0, Shape::kRows - 1)) {}
+        clear_(this->clear_for(0, Shape::kRows - 1)) {}
 
   TRENCADIS_DEVICE void run(RingReader<Config>& ring) {
     RingSource<Config> source = this->source();
@@ -90,7 +90,7 @@ class SmallLoop : public RingItem<Config> {
   float o[1][kOutTiles][4];
   RowState state[kThreadRows];
 
-  TRENCADIS_DEVICE const Visible& keys_of_all() const { return keys_of_all_; }
+  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const { return clear_; }
   TRENCADIS_DEVICE bool has_part() const { return ptx::warp_index() < Shape::kKvWarps; }
   TRENCADIS_DEVICE int warp_key() const { return ptx::warp_index() * Shape::kWarpKeys; }
   TRENCADIS_DEVICE int thread_row(int r) const { return r * 8 + ptx::lane_index() / 4; }
@@ -99,7 +99,7 @@ class SmallLoop : public RingItem<Config> {
   }
 
  private:
-  Visible keys_of_all_;
+  ClearTiles clear_;
 };
 
 }  // namespace trencadis::collective
