@@ -37,7 +37,9 @@ inline DeviceLimits device_of(int ctas) {
 
 /// Whether a configuration is one of the Hopper template.
 template <class Config>
-inline constexpr bool kIsRing = requires { Config::kQueryBuffers; };
+inline constexpr bool kIsRing = requires {
+  Config::kQueryBuffers;
+};
 
 /// With the tiles of the Hopper template.
 template <class Config>

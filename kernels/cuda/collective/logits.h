@@ -1,6 +1,6 @@
-// From products to weights: hooks, masks and the step of the online softmax over what a thread holds
-// of a tile, s[i][j][c] as accumulators of m16n8 products lie. The same for every main loop; a loop
-// says where its rows and keys are.
+// From products to weights: hooks, masks and the step of the online softmax over what a thread
+// holds of a tile, s[i][j][c] as accumulators of m16n8 products lie. The same for every main loop;
+// a loop says where its rows and keys are.
 #pragma once
 
 #include "cuda/collective/block.h"
@@ -32,8 +32,8 @@ TRENCADIS_DEVICE Visible keys_of_all(const Launch<Config>& launch, const Block& 
   return launch.bounds.visible_to_all(block.position(first.qo_pos), block.position(last.qo_pos));
 }
 
-/// Of a tile's tokens, those that a row sees of a tile that lies in order: [first, last], counted from
-/// a thread's own first column, so that its columns are compared as constants.
+/// Of a tile's tokens, those that a row sees of a tile that lies in order: [first, last], counted
+/// from a thread's own first column, so that its columns are compared as constants.
 struct VisibleColumns {
   int first, last;
   TRENCADIS_FN bool holds(int column) const { return column >= first && column <= last; }
@@ -74,15 +74,16 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
   const int tokens = source.tokens(tile);
   const int first_position = source.position(tile, 0);
   const Visible all = loop.keys_of_all();
-  const bool bounded = in_order ? !(all.holds(first_position) &&
-                                    all.holds(source.position(tile, tokens - 1)))
-                                : launch.bounds.any();
+  const bool bounded =
+      in_order ? !(all.holds(first_position) && all.holds(source.position(tile, tokens - 1)))
+               : launch.bounds.any();
   const bool hides = kMasksLogits<Config> || bounded || tokens < Source::kTokens;
   if constexpr (kScaled) {
     const float scale = launch.negate ? -launch.scale : launch.scale;
     each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) *= scale; });
   } else {
-    if (launch.negate) each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) = -at(r, j, c); });
+    if (launch.negate)
+      each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) = -at(r, j, c); });
   }
   if (!kHooks && !hides) return;
   // Read again for each tile that asks: most do not, and registers are dearer.

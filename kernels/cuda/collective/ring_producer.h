@@ -1,9 +1,9 @@
 // The producer of a CTA with roles: it walks the CTA's items and brings queries, keys and values of
-// one after another into shared memory, as far ahead as there is room. Paged, gathered and contiguous
-// tokens are one to it: a lane looks up one token of a tile, a tile ahead, and tells its warp where
-// the row lies as a 32-bit distance; eight lanes then copy a row with one multiplication for its
-// address. Whatever instructions the producer issues, the consumers' softmax waits for, so each row
-// costs only that and its copies.
+// one after another into shared memory, as far ahead as there is room. Paged, gathered and
+// contiguous tokens are one to it: a lane looks up one token of a tile, a tile ahead, and tells its
+// warp where the row lies as a 32-bit distance; eight lanes then copy a row with one multiplication
+// for its address. Whatever instructions the producer issues, the consumers' softmax waits for, so
+// each row costs only that and its copies.
 #pragma once
 
 #include "contract/params.h"
@@ -55,8 +55,8 @@ class RingProducer {
   }
 
  private:
-  static constexpr int kLanes = 8;                                     // that share a row
-  static constexpr int kGroups = Layout::kProducerThreads / kLanes;    // of lanes
+  static constexpr int kLanes = 8;                                   // that share a row
+  static constexpr int kGroups = Layout::kProducerThreads / kLanes;  // of lanes
   static constexpr int kWarpGroups = kGroups / Layout::kProducerWarps;
   static constexpr int kTileRows = Layout::kTokens / kGroups;  // of a group of lanes
   static constexpr int kQueryRows = 8;
@@ -78,7 +78,9 @@ class RingProducer {
     return thread_ % kLanes;
   }
 
-  TRENCADIS_DEVICE const RingStrides& strides() const { return Layout::strides(shared_); }
+  TRENCADIS_DEVICE const RingStrides& strides() const {
+    return Layout::strides(shared_);
+  }
 
   /// Tables of distances of a warp's rows, kRows of each of its groups.
   TRENCADIS_DEVICE ptx::SharedAddress table(int index) const {
@@ -118,11 +120,10 @@ class RingProducer {
 
     // Consumers of large tiles ask for the next keys before the values of the last.
     const int lag = values_lag<0>(typename Config::TileClasses{}, tile_class);
-    const char* const keys = element_at<Tag>(params_.k, kv_head * params_.k_stride_head +
-                                                            chunk() * (tile::kChunkBytes / 2));
+    const char* const keys = element_at<Tag>(
+        params_.k, kv_head * params_.k_stride_head + chunk() * (tile::kChunkBytes / 2));
     const char* const values = element_at<Tag>(
-        params_.v,
-        kv_head * params_.v_stride_head + chunk() * (tile::kChunkBytes / 2));
+        params_.v, kv_head * params_.v_stride_head + chunk() * (tile::kChunkBytes / 2));
 #pragma unroll 1
     for (int t = 0; t < tiles + lag; ++t) {
       if (t < tiles) {
@@ -143,7 +144,8 @@ class RingProducer {
   template <int kIndex, class First, class... Rest>
   TRENCADIS_DEVICE static int rows_of_class(TileClasses<First, Rest...>, int tile_class) {
     if constexpr (sizeof...(Rest) > 0) {
-      if (tile_class != kIndex) return rows_of_class<kIndex + 1>(TileClasses<Rest...>{}, tile_class);
+      if (tile_class != kIndex)
+        return rows_of_class<kIndex + 1>(TileClasses<Rest...>{}, tile_class);
     }
     return First::kRows;
   }
@@ -174,10 +176,9 @@ class RingProducer {
     ptx::sync_warp();
     if (group() * kQueryRows < rows) {
       const char* const from = element_at<Tag>(
-          params_.q,
-          block.qo_begin * params_.q_stride_token + chunk() * (tile::kChunkBytes / 2));
-      const ptx::SharedAddress to = ptx::shared_place(shared_) +
-                                    (Layout::kQuery + query_.index * Layout::kQueryBytes);
+          params_.q, block.qo_begin * params_.q_stride_token + chunk() * (tile::kChunkBytes / 2));
+      const ptx::SharedAddress to =
+          ptx::shared_place(shared_) + (Layout::kQuery + query_.index * Layout::kQueryBytes);
       copy_rows<typename Layout::QueryTile, kQueryRows>(from, strides().query_unit, table(0), to,
                                                         strides().queries_aligned != 0);
     }
@@ -225,8 +226,7 @@ class RingProducer {
     ptx::sync_warp();
     if (has_token()) {
       const int place = lane() * int(sizeof(int));
-      ptx::store_shared(table(index) + place,
-                        found.page * by.key_page + in_page * by.key_token);
+      ptx::store_shared(table(index) + place, found.page * by.key_page + in_page * by.key_token);
       ptx::store_shared(table(index + 1) + place,
                         found.page * by.value_page + in_page * by.value_token);
     }
@@ -268,8 +268,7 @@ class RingProducer {
   TRENCADIS_DEVICE void copy_rows(const char* from, int unit, ptx::SharedAddress distances,
                                   ptx::SharedAddress to, bool aligned) const {
     static_assert(kRows % 4 == 0);
-    const ptx::SharedAddress mine =
-        distances + group() % kWarpGroups * kRows * int(sizeof(int));
+    const ptx::SharedAddress mine = distances + group() % kWarpGroups * kRows * int(sizeof(int));
     const ptx::SharedAddress first = to + Tile::offset(group() * kRows, chunk());
     const auto place_of = [&](int i) { return Tile::below(first, i); };
     if (aligned) {

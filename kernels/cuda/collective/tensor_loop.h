@@ -58,12 +58,8 @@ class TensorLoop {
   }
 
   /// What one unit of s is worth as a logit, and as an exponent of 2.
-  TRENCADIS_DEVICE float unit() const {
-    return logit_unit(launch_);
-  }
-  TRENCADIS_DEVICE float factor() const {
-    return unit() * kLog2E;
-  }
+  TRENCADIS_DEVICE float unit() const { return logit_unit(launch_); }
+  TRENCADIS_DEVICE float factor() const { return unit() * kLog2E; }
 
   // What the epilogue takes.
   float o[kRowTiles][kOutTiles][4];

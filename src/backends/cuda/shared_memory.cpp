@@ -79,7 +79,8 @@ std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConf
   constexpr std::int64_t kSlab = 64, kElement = 2;
   constexpr std::int64_t kPageTable = 32, kStrides = 48, kWork = 80, kBarrier = 8;
   constexpr std::int64_t kProducerRows = 128, kStatesOfRows = 16;
-  const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab), dim_vo = round_up(spec.vo(), kSlab);
+  const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab),
+                     dim_vo = round_up(spec.vo(), kSlab);
   const std::int64_t buffers = config.query_buffers, slots = config.stages.front();
   const std::int64_t tokens = config.classes.front().kv_tokens;
   std::int64_t rows = 0;
@@ -90,9 +91,9 @@ std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConf
   at += kPageTable + kStrides + buffers * kWork;
   at = round_up(at + 2 * (slots + buffers) * kBarrier, 128);
   at += buffers * rows * kRowEntry;
-  at += 2 * 2 * kProducerRows * kFloat;    // where rows lie
-  at += slots * tokens * kFloat;           // and which they are
-  at += config.warps * dim_qk * kFloat;    // rows that hooks take apart
+  at += 2 * 2 * kProducerRows * kFloat;  // where rows lie
+  at += slots * tokens * kFloat;         // and which they are
+  at += config.warps * dim_qk * kFloat;  // rows that hooks take apart
   at = round_up(at, 128);
   const std::int64_t state_rows =
       kStatesOfRows * tokens / std::max<std::int64_t>(16, tokens / config.warps);
