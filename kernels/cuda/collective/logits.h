@@ -25,11 +25,27 @@ TRENCADIS_DEVICE float logit_unit(const Launch<Config>& launch) {
   return kTransformsLogits<Config> ? 1.0f : launch.scale;
 }
 
-/// Keys that the bounds show to all rows between two of a block.
-template <class Config>
-TRENCADIS_DEVICE Visible keys_of_all(const Launch<Config>& launch, const Block& block,
-                                     const RowEntry& first, const RowEntry& last) {
-  return launch.bounds.visible_to_all(block.position(first.qo_pos), block.position(last.qo_pos));
+/// Tiles of an item that are whole and that the bounds show to all rows whole, [begin, end):
+/// nothing of theirs is hidden.
+struct ClearTiles {
+  int begin = 0;
+  int end = 0;
+  TRENCADIS_FN bool holds(int tile) const { return tile >= begin && tile < end; }
+};
+
+/// Of an item with storage tokens [begin, end), whose first and last row are given.
+template <int kTokens, class Config>
+TRENCADIS_DEVICE ClearTiles clear_tiles(const Launch<Config>& launch, const Block& block,
+                                        const RowEntry& first_row, const RowEntry& last_row,
+                                        bool in_order, int begin, int end) {
+  const int whole = (end - begin) / kTokens;
+  if (!launch.bounds.any()) return {0, whole};
+  if (!in_order) return {0, 0};
+  const Visible keys = launch.bounds.visible_to_all(block.position(first_row.qo_pos),
+                                                    block.position(last_row.qo_pos));
+  const int hidden = max_of(keys.first, begin) - begin;
+  const int shown = max_of(min_of(keys.last, end - 1), begin - 1) + 1 - begin;
+  return {(hidden + kTokens - 1) / kTokens, min_of(whole, shown / kTokens)};
 }
 
 /// Of a tile's tokens, those that a row sees of a tile that lies in order: [first, last], counted
@@ -40,8 +56,9 @@ struct VisibleColumns {
 
   TRENCADIS_FN static VisibleColumns of(const Visible& keys, int tile_position, int tokens,
                                         int own) {
-    const int first = keys.first <= tile_position ? 0 : keys.first - tile_position;
-    const int last = keys.last < tile_position ? -1 : keys.last - tile_position;
+    // Compared before it is subtracted from: a bound that is none is far enough to overflow.
+    const int first = max_of(keys.first, tile_position) - tile_position;
+    const int last = max_of(keys.last, tile_position - 1) - tile_position;
     return {first - own, min_of(last, tokens - 1) - own};
   }
 };
@@ -69,15 +86,7 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
   constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
   const auto at = [&](int r, int j, int c) -> float& { return s[r / 2][j][r % 2 * 2 + c]; };
   const Launch<Config>& launch = loop.launch();
-  const Block& block = loop.block();
-  const bool in_order = source.in_order();
-  const int tokens = source.tokens(tile);
-  const int first_position = source.position(tile, 0);
-  const Visible all = loop.keys_of_all();
-  const bool bounded =
-      in_order ? !(all.holds(first_position) && all.holds(source.position(tile, tokens - 1)))
-               : launch.bounds.any();
-  const bool hides = kMasksLogits<Config> || bounded || tokens < Source::kTokens;
+  const bool clear = loop.clear_tiles().holds(tile);
   if constexpr (kScaled) {
     const float scale = launch.negate ? -launch.scale : launch.scale;
     each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) *= scale; });
@@ -85,7 +94,11 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
     if (launch.negate)
       each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) = -at(r, j, c); });
   }
-  if (!kHooks && !hides) return;
+  if (!kHooks && clear) return;
+  const Block& block = loop.block();
+  const bool in_order = source.in_order();
+  const int tokens = source.tokens(tile);
+  const int first_position = source.position(tile, 0);
   // Read again for each tile that asks: most do not, and registers are dearer.
   RowEntry rows[kThreadRows];
   Visible visible[kThreadRows];
@@ -108,7 +121,7 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
           at(r, j, c) = kHidden;
       }
     });
-    if (!bounded && tokens == Source::kTokens) return;
+    if (clear) return;
   }
   if (in_order) {
     const int own = loop.warp_key() + loop.thread_column(0, 0);

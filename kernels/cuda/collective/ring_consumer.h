@@ -146,9 +146,11 @@ class RingItem {
     return ptx::shared_place(launch_.shared) + (Layout::kQuery + buffer_ * Layout::kQueryBytes);
   }
   TRENCADIS_DEVICE RingSource<Config> source() const { return {launch_.shared, buffer_}; }
-  /// Of rows [first, last], of which those beyond the block's are its last.
-  TRENCADIS_DEVICE Visible keys_of_rows(int first, int last) const {
-    return collective::keys_of_all(launch_, block(), row(first), row(last));
+  /// For rows [first, last], of which those beyond the block's are its last.
+  TRENCADIS_DEVICE ClearTiles clear_for(int first, int last) const {
+    const RingSource<Config> tokens = source();
+    return clear_tiles<Layout::kTokens>(launch_, block(), row(first), row(last), tokens.in_order(),
+                                        tokens.begin(), tokens.end());
   }
   TRENCADIS_DEVICE void turn_to(int buffer) { buffer_ = buffer; }
 

@@ -60,6 +60,20 @@ struct alignas(16) RingStrides {
   }
 };
 
+/// Where a warp of the producer is in the plan: in shared memory, for its registers are few.
+struct alignas(16) RingCursor {
+  const contract::ImageItem* item;
+  const contract::WorkSegment* segment;
+  int queue;
+  int next_segment;  // of the queue
+  int index;         // of the item, in the segment
+  int unused;
+  // Of the item whose tiles are brought.
+  int begin, end;  // storage tokens
+  int first_page;
+  int kv_head;
+};
+
 template <class Tiles>
 struct RingTiles;
 template <class First, class... Rest>
@@ -103,7 +117,8 @@ struct RingLayout {
   static constexpr int kRing = kQuery + kQueries * kQueryBytes;
   static constexpr int kLaunch = kRing + kSlots * kSlotBytes;
   static constexpr int kStrides = kLaunch + kLaunchBytes;
-  static constexpr int kWork = kStrides + int(sizeof(RingStrides));
+  static constexpr int kCursors = kStrides + int(sizeof(RingStrides));
+  static constexpr int kWork = kCursors + kProducerWarps * int(sizeof(RingCursor));
   static constexpr int kBarriers = kWork + kQueries * int(sizeof(RingWork));
   static constexpr int kNumBarriers = 2 * (kSlots + kQueries);
   static constexpr int kRowTable = round_up(kBarriers + kNumBarriers * 8, 128);
@@ -130,6 +145,9 @@ struct RingLayout {
   }
   TRENCADIS_DEVICE static RingStrides& strides(char* shared) {
     return *reinterpret_cast<RingStrides*>(shared + kStrides);
+  }
+  TRENCADIS_DEVICE static RingCursor& cursor(char* shared, int warp) {
+    return reinterpret_cast<RingCursor*>(shared + kCursors)[warp];
   }
   TRENCADIS_DEVICE static RingWork& work(char* shared, int buffer) {
     return reinterpret_cast<RingWork*>(shared + kWork)[buffer];

@@ -34,24 +34,13 @@ class RingProducer {
         thread_(ptx::opaque(ptx::thread_index() - Layout::kThreads)) {}
 
   TRENCADIS_DEVICE void run() {
-    for (int q = ptx::cta_index(); q < plan_.num_queues; q += ptx::num_ctas()) {
-      const contract::ImageQueue& queue = plan_.queues()[q];
-      const contract::WorkSegment* segment = &queue.first_segment;
-      const contract::ImageItem* item = &queue.first_item;
-      int s = queue.segment_begin;
-      int i = segment->item_begin;
+    bool more = start_queue(ptx::cta_index());
+    if (more) look_ahead();
+    // Tensors may come from the kernel before; plans do not.
+    ptx::wait_for_dependencies();
+    bring_queries(more);
 #pragma unroll 1
-      while (true) {
-        bring(*item, *segment);
-        if (++i == segment->item_end) {
-          if (s == queue.segment_end) break;
-          segment = plan_.segments() + s++;
-          i = segment->item_begin;
-        }
-        item = plan_.items() + i;
-      }
-    }
-    end();
+    while (more) more = bring_tiles();
   }
 
  private:
@@ -88,50 +77,97 @@ class RingProducer {
            (Layout::kOffsetTable + (index * 128 + warp() * 32) * int(sizeof(int)));
   }
 
-  // --- one item ----------------------------------------------------------------------------------
+  // --- the items, one after another --------------------------------------------------------------
 
-  TRENCADIS_DEVICE void bring(const contract::ImageItem& item,
-                              const contract::WorkSegment& segment) {
+  TRENCADIS_DEVICE RingCursor& cursor() const {
+    return Layout::cursor(shared_, warp());
+  }
+
+  /// Turns to the first item of the queue, or of one that follows. Whether there is one.
+  TRENCADIS_DEVICE bool start_queue(int index) const {
+    if (index >= plan_.num_queues) return false;
+    const contract::ImageQueue& queue = plan_.queues()[index];
+    const int next_segment = queue.segment_begin;
+    const int item = queue.first_segment.item_begin;
+    ptx::sync_warp();
+    if (lane() == 0) {
+      RingCursor& at = cursor();
+      at.segment = &queue.first_segment;
+      at.item = &queue.first_item;
+      at.queue = index;
+      at.next_segment = next_segment;
+      at.index = item;
+    }
+    ptx::sync_warp();
+    return true;
+  }
+  TRENCADIS_DEVICE bool next_item() const {
+    const contract::WorkSegment* segment = cursor().segment;
+    const int queue = cursor().queue;
+    int next_segment = cursor().next_segment;
+    int index = cursor().index + 1;
+    if (index == segment->item_end) {
+      if (next_segment == plan_.queues()[queue].segment_end)
+        return start_queue(queue + ptx::num_ctas());
+      segment = plan_.segments() + next_segment++;
+      index = segment->item_begin;
+    }
+    ptx::sync_warp();
+    if (lane() == 0) {
+      RingCursor& at = cursor();
+      at.segment = segment;
+      at.item = plan_.items() + index;
+      at.next_segment = next_segment;
+      at.index = index;
+    }
+    ptx::sync_warp();
+    return true;
+  }
+
+  /// The tiles of the cursor's item are the next to be brought; asks for the pages of the first.
+  TRENCADIS_DEVICE void look_ahead() {
+    const contract::ImageItem& item = *cursor().item;
     const int begin = item.kv_begin;
     const int end = item.kv_end;
     const int first_page = item.block.first_page;
-    const int tile_class = item.block.tile_class;
-    const int kv_head = segment.kv_head;
-    const int tiles = (end - begin + Layout::kTokens - 1) / Layout::kTokens;
-    Lookup ahead = look_up(first_page, begin, end, 0);
-    // Tensors may come from the kernel before; plans do not.
-    ptx::wait_for_dependencies();
-
-    ptx::wait_phase(Layout::queries_empty(shared_, query_.index), query_.parity ^ 1);
-    if (thread_ == 0) {
-      RingWork& work = Layout::work(shared_, query_.index);
-      work.block = make_block(params_, item.block, kv_head);
-      work.tile_class = tile_class;
-      work.kv_begin = begin;
-      work.kv_end = end;
-      work.to = {contract::kWriteThrough, plan_.slot_rows};
-      if (item.slot != contract::kWriteThrough) {
-        work.to.slot = segment.slot_base + item.slot;
-        ptx::copy_async_16(&work.slot, plan_.slots() + work.to.slot, true);
-      }
+    const int kv_head = cursor().segment->kv_head;
+    ptx::sync_warp();
+    if (lane() == 0) {
+      RingCursor& at = cursor();
+      at.begin = begin;
+      at.end = end;
+      at.first_page = first_page;
+      at.kv_head = kv_head;
     }
-    bring_queries(make_block(params_, item.block, kv_head),
-                  rows_of_class<0>(typename Config::TileClasses{}, tile_class));
+    ptx::sync_warp();
+    look_up(0);
+  }
 
+  /// The tiles of an item, and the queries of the next before the last values. Whether there is a
+  /// next, which the cursor then is at.
+  TRENCADIS_DEVICE bool bring_tiles() {
+    const int tiles = (cursor().end - cursor().begin + Layout::kTokens - 1) / Layout::kTokens;
     // Consumers of large tiles ask for the next keys before the values of the last.
-    const int lag = values_lag<0>(typename Config::TileClasses{}, tile_class);
+    const int lag = values_lag<0>(typename Config::TileClasses{}, cursor().item->block.tile_class);
+    const int kv_head = cursor().kv_head;
     const char* const keys = element_at<Tag>(
         params_.k, kv_head * params_.k_stride_head + chunk() * (tile::kChunkBytes / 2));
     const char* const values = element_at<Tag>(
         params_.v, kv_head * params_.v_stride_head + chunk() * (tile::kChunkBytes / 2));
+    bool more = false;
 #pragma unroll 1
     for (int t = 0; t < tiles + lag; ++t) {
       if (t < tiles) {
-        const int position = publish(ahead, t);
-        ahead = look_up(first_page, begin, end, t + 1);
+        const int position = publish(t);
+        if (t + 1 < tiles) look_up(t + 1);
         acquire();
         place_position(position);
         copy_tile<typename Layout::KeyTile>(keys, strides().key_unit, table(t % 2 * 2));
+      }
+      if (t + 1 == tiles) {
+        more = next_item();
+        if (more) look_ahead();
+        if constexpr (Layout::kQueries > 1) bring_queries(more);
       }
       if (t >= lag) {
         acquire();
@@ -139,6 +175,8 @@ class RingProducer {
                                               table((t - lag) % 2 * 2 + 1));
       }
     }
+    if constexpr (Layout::kQueries == 1) bring_queries(more);
+    return more;
   }
 
   template <int kIndex, class First, class... Rest>
@@ -154,16 +192,42 @@ class RingProducer {
     return rows_of_class<kIndex>(classes, tile_class) >= 64 ? 1 : 0;
   }
 
-  TRENCADIS_DEVICE void end() {
-    ptx::wait_phase(Layout::queries_empty(shared_, query_.index), query_.parity ^ 1);
-    if (thread_ == 0) Layout::work(shared_, query_.index).tile_class = RingWork::kNoMore;
-    publish_queries();
-  }
-
   // --- queries -----------------------------------------------------------------------------------
 
-  /// Rows beyond the block's are the last one again, so that hooks may be called with them.
-  TRENCADIS_DEVICE void bring_queries(const Block& block, int rows) {
+  /// Of the item, or word that there is none. Rows beyond the block's are the last one again, so
+  /// that hooks may be called with them.
+  TRENCADIS_DEVICE void bring_queries(bool any) {
+    ptx::wait_phase(Layout::queries_empty(shared_, query_.index), query_.parity ^ 1);
+    if (thread_ == 0) tell(any);
+    if (any) copy_queries();
+    const ptx::SharedAddress full = Layout::queries_full(shared_, query_.index);
+    ptx::sync_warp();
+    ptx::arrive_with_copies(full);
+    if (lane() == 0) ptx::arrive(full);
+    query_.next();
+  }
+
+  TRENCADIS_DEVICE void tell(bool any) const {
+    RingWork& work = Layout::work(shared_, query_.index);
+    if (!any) {
+      work.tile_class = RingWork::kNoMore;
+      return;
+    }
+    work.block = make_block(params_, cursor().item->block, cursor().segment->kv_head);
+    work.tile_class = cursor().item->block.tile_class;
+    work.kv_begin = cursor().item->kv_begin;
+    work.kv_end = cursor().item->kv_end;
+    work.to = {contract::kWriteThrough, plan_.slot_rows};
+    if (cursor().item->slot != contract::kWriteThrough) {
+      work.to.slot = cursor().segment->slot_base + cursor().item->slot;
+      ptx::copy_async_16(&work.slot, plan_.slots() + work.to.slot, true);
+    }
+  }
+
+  TRENCADIS_DEVICE void copy_queries() const {
+    const Block block = make_block(params_, cursor().item->block, cursor().segment->kv_head);
+    const int rows =
+        rows_of_class<0>(typename Config::TileClasses{}, cursor().item->block.tile_class);
     const int row = thread_;
     ptx::sync_warp();
     if (row < rows) {
@@ -182,56 +246,45 @@ class RingProducer {
       copy_rows<typename Layout::QueryTile, kQueryRows>(from, strides().query_unit, table(0), to,
                                                         strides().queries_aligned != 0);
     }
-    publish_queries();
-  }
-
-  TRENCADIS_DEVICE void publish_queries() {
-    const ptx::SharedAddress full = Layout::queries_full(shared_, query_.index);
-    ptx::sync_warp();
-    ptx::arrive_with_copies(full);
-    if (lane() == 0) ptx::arrive(full);
-    query_.next();
   }
 
   // --- keys and values ---------------------------------------------------------------------------
-
-  /// What a lane has asked for about its token of a tile: nothing here is looked at before
-  /// publish(), so that nobody waits for memory in between.
-  struct Lookup {
-    int token;  // in the storage
-    int page;
-    int place;  // of the page among the block columns
-  };
 
   TRENCADIS_DEVICE const PageTable& page_table() const {
     return PageTable::of(shared_ + Layout::kLaunch);
   }
 
-  /// Tokens beyond the last are the last one again: a weight of 0 wants a number beside it.
-  TRENCADIS_DEVICE Lookup look_up(int first_page, int begin, int end, int tile) const {
-    const int token = min_of(begin + tile * Layout::kTokens + token_row(), end - 1);
-    const int column = params_.kv.page.divide(token);
-    const int entry = first_page + column;
+  /// The lane's token of a tile; beyond the last the last again, since a weight of 0 wants a number
+  /// beside it.
+  TRENCADIS_DEVICE int token_of(int tile) const {
+    return min_of(cursor().begin + tile * Layout::kTokens + token_row(), cursor().end - 1);
+  }
+
+  /// Asks for its page. The answer is not looked at before publish(), so that nobody waits for
+  /// memory in between.
+  TRENCADIS_DEVICE void look_up(int tile) {
+    const int column = params_.kv.page.divide(token_of(tile));
+    const int entry = cursor().first_page + column;
     const PageTable& pages = page_table();
-    return {token, pages.pages != nullptr ? pages.pages[entry] : entry,
-            pages.positions != nullptr ? pages.positions[entry] : column};
+    page_ = pages.pages != nullptr ? pages.pages[entry] : entry;
+    place_ = pages.positions != nullptr ? pages.positions[entry] : column;
   }
 
   /// Tells the warp where its rows of tile `tile` lie. Returns the token's position.
-  TRENCADIS_DEVICE int publish(const Lookup& found, int tile) const {
+  TRENCADIS_DEVICE int publish(int tile) const {
     const contract::Divisor& size = params_.kv.page;
-    const int in_page = found.token - size.divide(found.token) * size.divisor;
+    const int token = token_of(tile);
+    const int in_page = token - size.divide(token) * size.divisor;
     const RingStrides& by = strides();
     const int index = tile % 2 * 2;
     ptx::sync_warp();
     if (has_token()) {
-      const int place = lane() * int(sizeof(int));
-      ptx::store_shared(table(index) + place, found.page * by.key_page + in_page * by.key_token);
-      ptx::store_shared(table(index + 1) + place,
-                        found.page * by.value_page + in_page * by.value_token);
+      const int at = lane() * int(sizeof(int));
+      ptx::store_shared(table(index) + at, page_ * by.key_page + in_page * by.key_token);
+      ptx::store_shared(table(index + 1) + at, page_ * by.value_page + in_page * by.value_token);
     }
     ptx::sync_warp();
-    return found.place * size.divisor + in_page;
+    return place_ * size.divisor + in_page;
   }
   TRENCADIS_DEVICE bool has_token() const {
     return lane() < kWarpGroups * kTileRows;
@@ -307,6 +360,10 @@ class RingProducer {
   const int thread_;  // of the producer
   RingPlace<Layout::kSlots> slot_;
   RingPlace<Layout::kQueries> query_;
+
+  // Of the lane's token of the next tile: its page, and which of the block columns that is.
+  int page_ = 0;
+  int place_ = 0;
 };
 
 }  // namespace trencadis::collective

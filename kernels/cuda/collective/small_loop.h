@@ -48,7 +48,7 @@ class SmallLoop : public RingItem<Config> {
   static constexpr int kThreadRows = 2;
 
   TRENCADIS_DEVICE SmallLoop(const Launch<Config>& launch, int buffer)
-      : RingItem<Config>(launch, buffer), keys_of_all_(this->keys_of_rows(0, Shape::kRows - 1)) {}
+      : RingItem<Config>(launch, buffer), clear_(this->clear_for(0, Shape::kRows - 1)) {}
 
   TRENCADIS_DEVICE void run(RingReader<Config>& ring) {
     RingSource<Config> source = this->source();
@@ -87,8 +87,8 @@ class SmallLoop : public RingItem<Config> {
   float o[1][kOutTiles][4];
   RowState state[kThreadRows];
 
-  TRENCADIS_DEVICE const Visible& keys_of_all() const {
-    return keys_of_all_;
+  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const {
+    return clear_;
   }
   TRENCADIS_DEVICE bool has_part() const {
     return ptx::warp_index() < Shape::kKvWarps;
@@ -104,7 +104,7 @@ class SmallLoop : public RingItem<Config> {
   }
 
  private:
-  Visible keys_of_all_;
+  ClearTiles clear_;
 };
 
 }  // namespace trencadis::collective

@@ -81,7 +81,9 @@ class TensorLoop {
 #pragma unroll 1
     for (int tile = 0; tile < Shape::kStages - 1; ++tile) source.copy(tile);
     Queries<Config, Shape>::transform(launch_.variant, block_, launch_.shared);
-    keys_of_all_ = collective::keys_of_all(launch_, block_, row(0), row(block_.rows - 1));
+    clear_ =
+        collective::clear_tiles<Shape::kTokens>(launch_, block_, row(0), row(block_.rows - 1),
+                                                source.in_order(), source.begin(), source.end());
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
@@ -110,8 +112,8 @@ class TensorLoop {
   TRENCADIS_DEVICE const Block& block() const {
     return block_;
   }
-  TRENCADIS_DEVICE const Visible& keys_of_all() const {
-    return keys_of_all_;
+  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const {
+    return clear_;
   }
   TRENCADIS_DEVICE RowEntry row(int r) const {
     return Queries<Config, Shape>::row(launch_.shared, r);
@@ -189,7 +191,7 @@ class TensorLoop {
   const Launch<Config>& launch_;
   const Block& block_;
   const int thread_;
-  Visible keys_of_all_;
+  ClearTiles clear_;
 };
 
 }  // namespace trencadis::collective

@@ -76,7 +76,7 @@ class WarpgroupLoop : public RingItem<Config> {
         pass_turn();
         ptx::wait_products<1>();
         ptx::accept(s[0]);
-        if (source_.in_order()) ring.release(source_.slot);
+        if (in_order_) ring.release(source_.slot);
         if (ends) {
 #pragma unroll
           for (int r = 0; r < kThreadRows; ++r) {
@@ -86,7 +86,7 @@ class WarpgroupLoop : public RingItem<Config> {
           t = 0;
         }
         moved = soften(t, s, rescale);
-        if (!source_.in_order()) ring.release(source_.slot);
+        if (!in_order_) ring.release(source_.slot);
         ptx::accept(s[0]);
         ptx::wait_products<0>();
         ptx::accept(o[0]);
@@ -135,8 +135,8 @@ class WarpgroupLoop : public RingItem<Config> {
   TRENCADIS_DEVICE static bool has_rows(const RingWork& work) {
     return group() * kGroupRows < work.block.rows;
   }
-  TRENCADIS_DEVICE const Visible& keys_of_all() const {
-    return keys_of_all_;
+  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const {
+    return clear_;
   }
   TRENCADIS_DEVICE static int warp_key() {
     return 0;
@@ -160,7 +160,8 @@ class WarpgroupLoop : public RingItem<Config> {
   TRENCADIS_DEVICE void look_at_item() {
     source_ = this->source();
     tiles_ = source_.tiles();
-    keys_of_all_ = this->keys_of_rows(group() * kGroupRows, group() * kGroupRows + kGroupRows - 1);
+    clear_ = this->clear_for(group() * kGroupRows, group() * kGroupRows + kGroupRows - 1);
+    in_order_ = source_.in_order();
     turns_ = this->block().rows > kGroupRows;
   }
 
@@ -247,7 +248,8 @@ class WarpgroupLoop : public RingItem<Config> {
   unsigned weights_[kKeyTiles / 2][4];
   RingSource<Config> source_{};
   int tiles_ = 0;
-  Visible keys_of_all_;
+  ClearTiles clear_;
+  bool in_order_ = true;
   bool turns_ = false;  // both warpgroups have rows
 };
 

@@ -77,7 +77,8 @@ std::int64_t vector_bytes(const Extents& x, std::int64_t tokens, int stages) {
 /// kernels/cuda/collective/ring_layout.h and small_loop.h. Rows are whole slabs of 64 elements.
 std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConfig& config) {
   constexpr std::int64_t kSlab = 64, kElement = 2;
-  constexpr std::int64_t kPageTable = 32, kStrides = 48, kWork = 80, kBarrier = 8;
+  constexpr std::int64_t kPageTable = 32, kStrides = 48, kCursors = 4 * 48, kWork = 80,
+                         kBarrier = 8;
   constexpr std::int64_t kProducerRows = 128, kStatesOfRows = 16;
   const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab),
                      dim_vo = round_up(spec.vo(), kSlab);
@@ -88,7 +89,7 @@ std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConf
     rows = std::max<std::int64_t>(rows, tile.q_rows);
   std::int64_t at = buffers * rows * dim_qk * kElement;
   at += slots * tokens * std::max(dim_qk, dim_vo) * kElement;
-  at += kPageTable + kStrides + buffers * kWork;
+  at += kPageTable + kStrides + kCursors + buffers * kWork;
   at = round_up(at + 2 * (slots + buffers) * kBarrier, 128);
   at += buffers * rows * kRowEntry;
   at += 2 * 2 * kProducerRows * kFloat;  // where rows lie
