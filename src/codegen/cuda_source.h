@@ -33,8 +33,8 @@ struct CudaKernelConfig {
   /// More warps that only copy, in the Hopper template, whose CTAs have roles
   /// (kernels/cuda/collective/ring_queues.h); 0 in the portable one, where every warp does all.
   int producer_warps = 0;
-  int query_buffers = 1;     // of the Hopper template: query tiles in shared memory, 1 or 2
-  int ctas_per_sm = 1;       // that registers must suffice for
+  int query_buffers = 1;  // of the Hopper template: query tiles in shared memory, 1 or 2
+  int ctas_per_sm = 1;    // that registers must suffice for
   std::vector<contract::TileClass> classes;  // in the order of the plan's tile classes
   /// Of each class. Portable template: K and V tiles in shared memory, at least 2. Hopper template:
   /// tiles of K or of V in the ring that all classes share, at least 3.

@@ -29,6 +29,11 @@ std::string ptx_source_path() {
   return testing::source_dir() + "/tests/codegen/device_ptx.cu";
 }
 
+/// What only sm_90a has.
+std::string sm90_source_path() {
+  return testing::source_dir() + "/tests/simt/device_sm90.cu";
+}
+
 fs::path cuda_home() {
   const char* home = std::getenv("CUDA_HOME");
   return home != nullptr ? home : "/usr/local/cuda";
@@ -169,6 +174,13 @@ TEST_P(PtxRoom, NvccTakesEveryInstruction) {
   EXPECT_NE(nvcc.output.find("use_every_instruction"), std::string::npos);
 }
 
+TEST(PtxRoomOfSm90, NvccTakesEveryInstruction) {
+  if (Nvcc::missing()) GTEST_SKIP() << "there is no nvcc in " << cuda_home();
+  const Nvcc nvcc("-cubin -Werror all-warnings -arch=sm_90a", sm90_source_path());
+  EXPECT_EQ(nvcc.status, 0) << nvcc.command << "\n" << nvcc.log;
+  EXPECT_NE(nvcc.output.find("use_every_sm90_instruction"), std::string::npos);
+}
+
 TEST(PtxRoomBelowSm80, RefusesProductsOfBFloatInWords) {
   if (Nvcc::missing()) GTEST_SKIP() << "there is no nvcc in " << cuda_home();
   const Nvcc nvcc("-cubin -DBFLOAT_EVERYWHERE -arch=sm_75");
@@ -176,7 +188,9 @@ TEST(PtxRoomBelowSm80, RefusesProductsOfBFloatInWords) {
   EXPECT_NE(nvcc.log.find("no bfloat16: it needs sm_80"), std::string::npos) << nvcc.log;
 }
 
-TEST_P(PtxRoom, NvrtcTakesEveryInstructionFromTheTextsAlone) {
+/// Compiles the source for the architecture by the texts of the room; the code names the kernel.
+void expect_nvrtc_takes(const std::string& source, const std::string& arch,
+                        const std::string& kernel) {
   const std::string path = (cuda_home() / "lib64" / "libnvrtc.so").string();
   const Nvrtc nvrtc(path.c_str());
   if (nvrtc.library == nullptr) GTEST_SKIP() << "there is no " << path;
@@ -189,15 +203,22 @@ TEST_P(PtxRoom, NvrtcTakesEveryInstructionFromTheTextsAlone) {
       headers.emplace_back(fs::relative(header, kernels).string(), read_file(header));
     }
   }
-  Nvrtc::Program program = nvrtc.create_program(ptx_source_path(), headers);
+  Nvrtc::Program program = nvrtc.create_program(source, headers);
   ASSERT_NE(program, nullptr);
-  const std::string architecture = std::string("--gpu-architecture=") + GetParam();
+  const std::string architecture = "--gpu-architecture=" + arch;
   const char* options[] = {"--std=c++20", architecture.c_str()};
   const int status = nvrtc.compile(program, 2, options);
   EXPECT_EQ(status, 0) << Nvrtc::text(program, nvrtc.log_size, nvrtc.log);
-  EXPECT_NE(Nvrtc::text(program, nvrtc.cubin_size, nvrtc.cubin).find("use_every_instruction"),
-            std::string::npos);
+  EXPECT_NE(Nvrtc::text(program, nvrtc.cubin_size, nvrtc.cubin).find(kernel), std::string::npos);
   nvrtc.destroy(&program);
+}
+
+TEST_P(PtxRoom, NvrtcTakesEveryInstructionFromTheTextsAlone) {
+  expect_nvrtc_takes(ptx_source_path(), GetParam(), "use_every_instruction");
+}
+
+TEST(PtxRoomOfSm90, NvrtcTakesEveryInstructionFromTheTextsAlone) {
+  expect_nvrtc_takes(sm90_source_path(), "sm_90a", "use_every_sm90_instruction");
 }
 
 TEST_P(PtxRoom, NvccTakesTheKernelsOfPagesAndMerges) {

@@ -31,19 +31,15 @@ extern "C" __global__ void use_every_instruction(const char* in, char* out, int*
   sync_cta();
 
   unsigned a[4];
-  unsigned b[2];
-  unsigned more_a[4];
-  unsigned more_b[2];
+  unsigned b[4];
   load_matrix_x4(a, row);
-  load_matrix_x4_transposed(more_a, row);
-  load_matrix_x2(b, row);
-  load_matrix_x2_transposed(more_b, row);
+  load_matrix_x4_transposed(b, row);
   float d[4] = {};
   mma_16x8x16<Half>(d, a, b[0], b[1]);
 #if __CUDA_ARCH__ >= 800 || defined(BFLOAT_EVERYWHERE)
-  mma_16x8x16<BFloat>(d, more_a, more_b[0], more_b[1]);
+  mma_16x8x16<BFloat>(d, a, b[2], b[3]);
 #else
-  mma_16x8x16<Half>(d, more_a, more_b[0], more_b[1]);
+  mma_16x8x16<Half>(d, a, b[2], b[3]);
 #endif
 
   float sum = d[0] + d[1] + d[2] + d[3];
@@ -54,11 +50,12 @@ extern "C" __global__ void use_every_instruction(const char* in, char* out, int*
   sum += convert<Half>(sum) + convert<BFloat>(sum);
   sync_threads_named(1, 64);
 
-  Bytes16 bytes = load_global_16(in + 16 * (cta_index() + num_ctas()));
+  prefetch(in);
+  Bytes16 bytes = load_global_16(far_address(in, cta_index() + num_ctas(), 16));
   bytes.w[0] += load_global_16_written(in).w[0];
   bytes.w[0] += trailing_zeros(bytes.w[1] | 1u) + shared_address(row);
   bytes.w[1] = __builtin_bit_cast(unsigned, sum);
-  bytes.w[2] = ballot(sum > 0.0f) + (any_in_warp(sum < 0.0f) ? 1u : 0u);
+  bytes.w[2] = any_in_warp(sum < 0.0f) ? 1u : 0u;
   store_shared_16(row, bytes);
   sync_warp();
   store_global_16(out + 16 * thread_index(), load_shared_16(row));

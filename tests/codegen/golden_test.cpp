@@ -145,6 +145,19 @@ TEST(CudaSource, OfACustomFunctorInAChain) {
   expect_golden_text("cuda_custom", cuda_text(spec, kConfig));
 }
 
+/// Of the Hopper template.
+const CudaKernelConfig kRingConfig{.architecture = "sm_90a",
+                                   .warps = 8,
+                                   .producer_warps = 4,
+                                   .query_buffers = 2,
+                                   .classes = {{16, 128}, {128, 128}},
+                                   .stages = {4, 4}};
+
+TEST(CudaSource, OfAKernelWhoseCtasHaveRoles) {
+  const AttentionSpec spec{.variant = variants::softmax({.causal = true, .soft_cap = 30.0})};
+  expect_golden_text("cuda_ring", cuda_text(spec, kRingConfig));
+}
+
 TEST(CudaSource, DependsOnWhatIsFixedWhenItIsCompiled) {
   AttentionSpec spec{.variant = scaled_bias()};
   const std::string text = cuda_text(spec, kConfig);
@@ -168,6 +181,9 @@ TEST(CudaSource, DependsOnWhatIsFixedWhenItIsCompiled) {
   CudaKernelConfig wide = kConfig;
   wide.warps = 8;
   EXPECT_NE(cuda_text(spec, wide), text);
+  CudaKernelConfig single = kRingConfig;
+  single.query_buffers = 1;
+  EXPECT_NE(cuda_text(spec, single), cuda_text(spec, kRingConfig));
   CudaKernelConfig tiles = kConfig;
   std::swap(tiles.classes[0], tiles.classes[1]);
   EXPECT_NE(cuda_text(spec, tiles), text);

@@ -39,6 +39,7 @@ constexpr const char* kRecord =
 // One of each kind that asks for registers or shared memory in a way of its own.
 constexpr const char* kSpecs[] = {
     "head_dim=128,dtype=bf16,causal",
+    "head_dim=64,dtype=bf16,causal",
     "head_dim=64,dtype=f16,causal,soft_cap=50,alibi",
     "head_dim=128,dtype=bf16,custom_mask",
     "head_dim=256,dtype=bf16,causal",
@@ -124,16 +125,26 @@ Kernel compile_kernel(const codegen::CudaArchitecture& architecture, const std::
           .resources = kernel_resources(*code.artifact)};
 }
 
-/// What holds for every compiler.
+/// What holds for every compiler. What a kernel says of its registers is what each thread has at
+/// launch. In the Hopper template the roles of a CTA then exchange them (collective/ring_layout.h,
+/// tests/simt/shared_memory_test.cpp): no more are ever there, and with fewer they would wait for
+/// ever.
 void expect_fits(const Kernel& kernel, const codegen::CudaArchitecture& architecture) {
-  constexpr int kRegisters = 65536;      // of a multiprocessor
+  constexpr int kRegisters = 65536;  // of a multiprocessor
+  constexpr int kRegisterStep = 8;
   constexpr int kReservedShared = 1024;  // of a CTA, by the system
   const auto per_sm = architecture.max_cta_shared_memory + kReservedShared;
   for (const KernelResources& takes : kernel.resources) {
     const bool attention = takes.name == codegen::kAttentionSymbol;
     const int ctas = attention ? kernel.policy.config.ctas_per_sm : 1;
-    const int threads = kernel.policy.config.warps * 32 * ctas;
-    EXPECT_LE(takes.registers, kRegisters / threads) << takes.name;
+    const int threads = kernel.policy.config.threads() * ctas;
+    const int most = kRegisters / threads / kRegisterStep * kRegisterStep;
+    if (attention && kernel.policy.config.producer_warps > 0) {
+      EXPECT_EQ(most, 168);
+      EXPECT_EQ(takes.registers, most) << takes.name;
+    } else {
+      EXPECT_LE(takes.registers, most) << takes.name;
+    }
     EXPECT_LE(takes.shared_bytes, architecture.max_cta_shared_memory) << takes.name;
     EXPECT_LE(ctas * (takes.shared_bytes + kReservedShared), per_sm) << takes.name;
   }

@@ -40,7 +40,8 @@ template <class ElementTag, int kQk, int kVo = kQk, int kTokens = 128, int kSlot
 struct Ring : Plain<ElementTag, kQk, kVo> {
   static constexpr int kWarps = 8;
   static constexpr int kQueryBuffers = kBuffers;
-  using TileClasses = collective::TileClasses<Tile<16, kTokens, kSlots>, Tile<128, kTokens, kSlots>>;
+  using TileClasses =
+      collective::TileClasses<Tile<16, kTokens, kSlots>, Tile<128, kTokens, kSlots>>;
 };
 
 struct Portable {
@@ -101,12 +102,12 @@ struct Plain256 : Plain<BFloat, 256> {  // 128 rows by 128 tokens have no room
   using TileClasses =
       collective::TileClasses<Tile<1, 64>, Tile<16, 64>, Tile<32, 64>, Tile<64, 64>, Tile<128, 64>>;
 };
-using DimConfigs = ::testing::Types<Plain<BFloat, 16>, Plain<Half, 24>, Plain<Half, 40>,
-                                    Plain<BFloat, 80>, Plain<BFloat, 96>, Plain<Half, 128>,
-                                    Plain<BFloat, 192, 128>, Plain<Half, 72, 136>, Plain256,
-                                    Ring<Half, 64>, Ring<BFloat, 128, 128, 128, 3, 1>,
-                                    Ring<BFloat, 128, 64, 64, 7>, Ring<BFloat, 192, 128, 64>,
-                                    Ring<Half, 256, 256, 64, 4, 1>>;
+using DimConfigs =
+    ::testing::Types<Plain<BFloat, 16>, Plain<Half, 24>, Plain<Half, 40>, Plain<BFloat, 80>,
+                     Plain<BFloat, 96>, Plain<Half, 128>, Plain<BFloat, 192, 128>,
+                     Plain<Half, 72, 136>, Plain256, Ring<Half, 64>,
+                     Ring<BFloat, 128, 128, 128, 3, 1>, Ring<BFloat, 128, 64, 64, 7>,
+                     Ring<BFloat, 192, 128, 64>, Ring<Half, 256, 256, 64, 4, 1>>;
 TYPED_TEST_SUITE(Dims, DimConfigs);
 
 TYPED_TEST(Dims, H2AreRightForEveryClass) {
@@ -151,7 +152,8 @@ TYPED_TEST(SimtAttention, H1EveryGroupSize) {
 
 TYPED_TEST(SimtAttention, WholeItemsOfManyRowBlocksOneAfterAnother) {
   using Config = typename TypeParam::template Config<BFloat, 64>;
-  Problem p = builder(DType::bf16, 64).causal().lengths({{500, 500}, {300, 300}, {400, 420}}).build();
+  Problem p =
+      builder(DType::bf16, 64).causal().lengths({{500, 500}, {300, 300}, {400, 420}}).build();
   for (const Scheduler scheduler :
        {Scheduler::even_cut, Scheduler::longest_first, Scheduler::l2_windows}) {
     p.config.plan.scheduler = scheduler;
@@ -164,8 +166,7 @@ TYPED_TEST(SimtAttention, ManyHeadsInRoundsOfL2Windows) {
   ProblemBuilder b;
   b.heads(8, 8).dims(64).dtype(DType::bf16).page_size(16).causal();
   Problem p = b.lengths({{512, 512}, {512, 512}, {512, 512}, {512, 512}}).build();
-  for (const Scheduler scheduler :
-       {Scheduler::automatic, Scheduler::l2_windows}) {
+  for (const Scheduler scheduler : {Scheduler::automatic, Scheduler::l2_windows}) {
     p.config.plan.scheduler = scheduler;
     EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, 5), p)) << static_cast<int>(scheduler);
   }
@@ -207,8 +208,7 @@ TYPED_TEST(SimtAttention, SinksJoinOnce) {
                         .variant(variants::softmax({.causal = true, .sinks = true}))
                         .lengths(mixed_lengths())
                         .build();
-  for (const int ctas : {1, 7})
-    EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, ctas), p));
+  for (const int ctas : {1, 7}) EXPECT_TRUE(close_to_reference(run_emulated<Config>(p, ctas), p));
 }
 
 TYPED_TEST(SimtAttention, LseInBaseTwo) {

@@ -195,6 +195,19 @@ TEST_F(GraphTest, P6ReplayedWithOtherQueriesAndLengths) {
   }
 }
 
+TEST_F(GraphTest, P6ByThePortableTemplate) {
+  use(plain_bf16(KernelTemplate::portable));
+  const Problem captured = problem_of({{1, 40}, {1, 1}, {1, 300}, {1, 16}});
+  Loop loop(captured, stream());
+  const FakeCuda::Graph graph = capture(loop.attention, loop.args(captured));
+  for (const Batch& step : {Batch{{64, 64}, {1, 2500}, {7, 1}, {0, 20}}, Batch{{1, 40}, {1, 1}}}) {
+    const Problem problem = problem_of(step);
+    loop.plan(problem);
+    fake().replay(graph, stream());
+    EXPECT_TRUE(close_to_reference(loop.tensors.output(problem), problem));
+  }
+}
+
 TEST_F(GraphTest, P6CapturedAtOneKeyReplayedAtThousandsAndBack) {
   const Problem one = problem_of({{1, 1}});
   Loop loop(one, stream());

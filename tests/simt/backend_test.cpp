@@ -72,21 +72,33 @@ TEST_F(BackendTest, DecodePrefillAndMixed) {
 TEST_F(BackendTest, DecodePrefillAndMixedOfAVariantWithSinks) {
   expect_right(soft_capped_f16());
 }
+TEST_F(BackendTest, DecodePrefillAndMixedByThePortableTemplate) {
+  expect_right(plain_bf16(KernelTemplate::portable));
+  expect_right(soft_capped_f16(KernelTemplate::portable));
+}
 TEST_F(BackendTest, DecodePrefillAndMixedOfFloat32) {
   expect_right(plain_f32());
 }
 
 TEST_F(BackendTest, WorkIsSplitAndMergedInOneLaunchOfTheGridOfTheDevice) {
-  use(plain_bf16());
-  const Problem problem = builder(plain_bf16()).lengths(kDecode).build();
-  Attention attention(problem.spec, cuda_config(problem));
-  EXPECT_TRUE(close_to_reference(result(attention, problem), problem));
-  EXPECT_GT(attention.current_plan().stats().merges, 0);
-  ASSERT_EQ(launches.size(), 1u);
-  EXPECT_EQ(launches[0].function, "trencadis_attention");
-  EXPECT_EQ(launches[0].grid, 4u) << "two multiprocessors of two CTAs";
-  EXPECT_EQ(launches[0].block, 128u);
-  EXPECT_EQ(static_cast<int>(launches[0].shared_bytes), plain_bf16().shared_bytes);
+  const struct {
+    KernelTemplate of;
+    unsigned grid, block;
+  } cases[] = {{KernelTemplate::hopper, 4, 384},     // four multiprocessors of one CTA
+               {KernelTemplate::portable, 8, 128}};  // of two
+  for (const auto& [of, grid, block] : cases) {
+    const EmulatedKernel kernel = plain_bf16(of);
+    use(kernel);
+    const Problem problem = builder(kernel).lengths(kDecode).build();
+    Attention attention(problem.spec, cuda_config(problem));
+    EXPECT_TRUE(close_to_reference(result(attention, problem), problem));
+    EXPECT_GT(attention.current_plan().stats().merges, 0);
+    ASSERT_EQ(launches.size(), 1u);
+    EXPECT_EQ(launches[0].function, "trencadis_attention");
+    EXPECT_EQ(launches[0].grid, grid);
+    EXPECT_EQ(launches[0].block, block);
+    EXPECT_EQ(static_cast<int>(launches[0].shared_bytes), kernel.shared_bytes);
+  }
 }
 
 TEST_F(BackendTest, P1TheWorkspaceBoundIsEnoughAndOneByteLessIsNot) {

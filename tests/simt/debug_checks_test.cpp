@@ -342,7 +342,7 @@ TEST_F(DebugChecksTest, EveryPartOfADamagedPlanIsNamed) {
                [&] { planned.run(); });
   planned.plan();
   item.block.tile_class = 9;
-  expect_error(ErrorKind::internal, {"tile_class" + of_item + "9, expected 0 to 2;"},
+  expect_error(ErrorKind::internal, {"tile_class" + of_item + "9, expected 0 to 1;"},
                [&] { planned.run(); });
   planned.plan();
   EXPECT_TRUE(close_to_reference(planned.run(), problem)) << "after the next plan()";
@@ -449,7 +449,7 @@ TEST_F(DebugChecksTest, TheEnvironmentTurnsItOn) {
 TEST_F(DebugChecksTest, AKernelThatFailsIsNamed) {
   const Problem problem = builder().build();
   const std::string kernel = "trencadis_attention of cuda_bfloat16_d64_Chain";
-  const std::string grid = "grid 4 of 128 threads, stream 0x";
+  const std::string grid = "grid 4 of 384 threads, stream 0x";
   {
     Attention attention(problem.spec, checked_config(problem));
     attention.plan(problem.plan_input(), stream());

@@ -68,7 +68,7 @@ class DevicesTest : public EmulatedDevice {
     EmulatedDevice::SetUp();
     if (IsSkipped()) return;
     use(plain_bf16());
-    fake().set_attribute_of(1, kMultiprocessors, 3);
+    fake().set_attribute_of(1, kMultiprocessors, 6);
     foreign_ = fake().count("memory of another device");
   }
   void TearDown() override {

@@ -13,6 +13,7 @@
 #include "codegen/cuda_source.h"
 #include "contract/check_plan.h"
 #include "cuda/entry/attention.h"
+#include "cuda/entry/attention_ring.h"
 #include "cuda/entry/check_plan.h"
 #include "jit/nvrtc.h"
 #include "simt/launch.h"
@@ -28,6 +29,7 @@ using collective::TileClasses;
 
 constexpr double kLsePoison = 123.0;
 constexpr const char* kArchitecture = "sm_90a";  // of the fake's devices
+constexpr const char* kTemplateVariable = "TRENCADIS_CUDA_TEMPLATE";
 
 // Attributes of cuda.h.
 constexpr int kMultiprocessors = 16;
@@ -58,6 +60,14 @@ struct Configured {
 };
 
 using Matrices = TileClasses<Tile<16, 64, 4>, Tile<64, 64, 4>, Tile<128, 64, 4>>;
+
+/// The same by the Hopper template.
+template <class Portable>
+struct Ring : Portable {
+  static constexpr int kWarps = 8;
+  static constexpr int kQueryBuffers = 2;
+  using TileClasses = collective::TileClasses<Tile<16, 128, 8>, Tile<128, 128, 8>>;
+};
 
 int device_of(const void* memory) {
   int ordinal = -1;
@@ -94,19 +104,29 @@ void run_grid(const char* function, unsigned grid, unsigned block, unsigned shar
 }
 
 template <class Config>
+void attend(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
+            void** parameters, void* user) {
+  const auto& params = *static_cast<const contract::AttentionParams*>(parameters[0]);
+  const auto* plan = *static_cast<const contract::PlanImage* const*>(parameters[1]);
+  run_grid(function, grid, block, shared_bytes, params, plan, user,
+           [&] { simt::attend<Config>(params, plan); });
+}
+
+template <class Config>
 EmulatedKernel emulated(AttentionSpec spec) {
-  return {.spec = std::move(spec),
-          .warps = Config::kWarps,
-          .shared_bytes = entry::kSharedBytes<Config>,
-          .classes = simt::classes_of(typename Config::TileClasses{}),
-          .stages = simt::stages_of(typename Config::TileClasses{}),
-          .attention = [](const char* function, unsigned grid, unsigned block,
-                          unsigned shared_bytes, void** parameters, void* user) {
-            const auto& params = *static_cast<const contract::AttentionParams*>(parameters[0]);
-            const auto* plan = *static_cast<const contract::PlanImage* const*>(parameters[1]);
-            run_grid(function, grid, block, shared_bytes, params, plan, user,
-                     [&] { entry::attention<Config>(params, plan); });
-          }};
+  EmulatedKernel kernel{.of = KernelTemplate::portable,
+                        .spec = std::move(spec),
+                        .threads = simt::kThreads<Config>,
+                        .query_buffers = 1,
+                        .shared_bytes = simt::kSharedBytes<Config>,
+                        .classes = simt::classes_of(typename Config::TileClasses{}),
+                        .stages = simt::stages_of(typename Config::TileClasses{}),
+                        .attention = attend<Config>};
+  if constexpr (simt::kIsRing<Config>) {
+    kernel.of = KernelTemplate::hopper;
+    kernel.query_buffers = Config::kQueryBuffers;
+  }
+  return kernel;
 }
 
 void check_plan(const char* function, unsigned grid, unsigned block, unsigned shared_bytes,
@@ -143,14 +163,21 @@ TensorView moved(const TensorView& view, const HostTensor& from, const HostTenso
 
 }  // namespace
 
-EmulatedKernel plain_bf16() {
-  return emulated<Configured<ptx::BFloat, 64, 64, Matrices>>(spec_of(DType::bf16, 64, 64));
+EmulatedKernel plain_bf16(KernelTemplate of) {
+  using Portable = Configured<ptx::BFloat, 64, 64, Matrices>;
+  AttentionSpec spec = spec_of(DType::bf16, 64, 64);
+  if (of == KernelTemplate::portable) return emulated<Portable>(std::move(spec));
+  return emulated<Ring<Portable>>(std::move(spec));
 }
 
-EmulatedKernel soft_capped_f16() {
-  return emulated<
-      Configured<ptx::Half, 64, 40, Matrices, variant::Chain<variant::SoftCap>, SoftCapParams>>(
-      spec_of(DType::f16, 64, 40, variants::softmax({.soft_cap = 1.5, .sinks = true})));
+EmulatedKernel soft_capped_f16(KernelTemplate of) {
+  using Functor = variant::Chain<variant::SoftCap>;
+  const Variant variant = variants::softmax({.soft_cap = 1.5, .sinks = true});
+  if (of == KernelTemplate::portable)
+    return emulated<Configured<ptx::Half, 64, 40, Matrices, Functor, SoftCapParams>>(
+        spec_of(DType::f16, 64, 40, variant));
+  return emulated<Ring<Configured<ptx::Half, 64, 64, Matrices, Functor, SoftCapParams>>>(
+      spec_of(DType::f16, 64, 64, variant));
 }
 
 EmulatedKernel plain_f32() {
@@ -170,12 +197,13 @@ void EmulatedDevice::SetUpTestSuite() {
 void EmulatedDevice::SetUp() {
   if (const jit::CompilerDescription nvrtc = jit::describe_nvrtc(); !nvrtc.available)
     GTEST_SKIP() << "the backend compiles what it loads: " << nvrtc.reason;
-  fake().set_attribute(kMultiprocessors, 2);
+  fake().set_attribute(kMultiprocessors, 4);
   fake().set_attribute(kMemoryClockKhz, 10'000);  // 0.6 GB/s
   fake().set_attribute(kMemoryBusBits, 256);
 }
 
 void EmulatedDevice::TearDown() {
+  unsetenv(kTemplateVariable);
   EXPECT_EQ(fake().queued(stream()), 0);
   for (const char* what :
        {"freed in use", "device buffer", "pinned buffer", "event", "module", "primary context"})
@@ -184,9 +212,14 @@ void EmulatedDevice::TearDown() {
 }
 
 void EmulatedDevice::use(const EmulatedKernel& kernel) {
+  if (kernel.of == KernelTemplate::portable)
+    setenv(kTemplateVariable, "portable", 1);
+  else
+    unsetenv(kTemplateVariable);
   const cuda::KernelPolicy policy =
       cuda::kernel_policy(kernel.spec, *codegen::find_cuda_architecture(kArchitecture));
-  ASSERT_EQ(policy.config.warps, kernel.warps);
+  ASSERT_EQ(policy.config.threads(), kernel.threads);
+  ASSERT_EQ(policy.config.query_buffers, kernel.query_buffers);
   ASSERT_EQ(policy.config.stages, kernel.stages);
   ASSERT_EQ(policy.config.classes.size(), kernel.classes.size());
   for (std::size_t i = 0; i < kernel.classes.size(); ++i) {

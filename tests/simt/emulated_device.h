@@ -30,19 +30,25 @@ struct Launch {
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 
+/// Of the attention kernel: an sm_90a device gets the Hopper one where a spec has the choice.
+enum class KernelTemplate { hopper, portable };
+
 /// Kernels that are compiled into the test.
 struct EmulatedKernel {
-  AttentionSpec spec;  // bounds and sinks are free: they are arguments
-  int warps, shared_bytes;
+  KernelTemplate of;
+  AttentionSpec spec;          // bounds and sinks are free: they are arguments
+  int threads, query_buffers;  // as in codegen::CudaKernelConfig
+  int shared_bytes;
   std::vector<contract::TileClass> classes;
   std::vector<int> stages;
   FakeCuda::Kernel* attention;
 };
-EmulatedKernel plain_bf16();       // 64 dims
-EmulatedKernel soft_capped_f16();  // 64 and 40 dims
-EmulatedKernel plain_f32();        // 32 dims, of which every row goes alone
+EmulatedKernel plain_bf16(KernelTemplate of = KernelTemplate::hopper);  // 64 dims
+/// 64 dims; those of values are 40 in the portable template.
+EmulatedKernel soft_capped_f16(KernelTemplate of = KernelTemplate::hopper);
+EmulatedKernel plain_f32();  // 32 dims, of which every row goes alone
 
-/// Two multiprocessors with memory so slow that work is worth splitting.
+/// Four multiprocessors with memory so slow that work is worth splitting.
 class EmulatedDevice : public ::testing::Test {
  public:
   const FakeCuda& fake() const;
@@ -54,7 +60,8 @@ class EmulatedDevice : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  /// Launches run this kernel from now on, and that of the debug mode.
+  /// Launches run this kernel from now on, and that of the debug mode. The environment asks for its
+  /// template where that is not what the device gets without.
   void use(const EmulatedKernel& kernel);
 
   void* stream() { return &stream_; }

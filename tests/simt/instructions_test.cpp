@@ -278,17 +278,13 @@ TEST(Ldmatrix, DealsRowsToLanes) {
     };
     const int i = lane / 4;
     const int j = lane % 4 * 2;
-    unsigned four[4], two[2];
+    unsigned four[4];
     ptx::load_matrix_x4(four, shared + 16 * lane);
     for (int m = 0; m < 4; ++m) EXPECT_EQ(four[m], word(m, i, j, i, j + 1)) << m << " " << lane;
     ptx::load_matrix_x4_transposed(four, shared + 16 * lane);
     for (int m = 0; m < 4; ++m) EXPECT_EQ(four[m], word(m, j, i, j + 1, i)) << m << " " << lane;
-    ptx::load_matrix_x2(two, shared + 16 * (lane % 16));
-    for (int m = 0; m < 2; ++m) EXPECT_EQ(two[m], word(m, i, j, i, j + 1)) << m << " " << lane;
-    ptx::load_matrix_x2_transposed(two, shared + 16 * (lane % 16));
-    for (int m = 0; m < 2; ++m) EXPECT_EQ(two[m], word(m, j, i, j + 1, i)) << m << " " << lane;
   });
-  EXPECT_EQ(simt::statistics().ldmatrix_phases, 12u);
+  EXPECT_EQ(simt::statistics().ldmatrix_phases, 8u);
   EXPECT_EQ(simt::statistics().ldmatrix_conflicts, 0u);
 }
 

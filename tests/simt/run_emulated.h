@@ -37,7 +37,38 @@ inline DeviceLimits device_of(int ctas) {
 
 /// Whether a configuration is one of the Hopper template.
 template <class Config>
-inline constexpr bool kIsRing = requires { Config::kQueryBuffers; };
+inline constexpr bool kIsRing = requires {
+  Config::kQueryBuffers;
+};
+
+/// Of its CTAs.
+template <class Config>
+constexpr int threads_of() {
+  int threads = Config::kWarps * 32;
+  if constexpr (kIsRing<Config>) threads += collective::RingLayout<Config>::kProducerThreads;
+  return threads;
+}
+template <class Config>
+inline constexpr int kThreads = threads_of<Config>();
+
+template <class Config>
+constexpr int shared_bytes_of() {
+  if constexpr (kIsRing<Config>)
+    return entry::kRingSharedBytes<Config>;
+  else
+    return entry::kSharedBytes<Config>;
+}
+template <class Config>
+inline constexpr int kSharedBytes = shared_bytes_of<Config>();
+
+/// The entry point of a thread.
+template <class Config>
+void attend(const contract::AttentionParams& params, const contract::PlanImage* plan) {
+  if constexpr (kIsRing<Config>)
+    entry::attention_ring<Config>(params, plan);
+  else
+    entry::attention<Config>(params, plan);
+}
 
 /// With the tiles of the Hopper template.
 template <class Config>
@@ -138,15 +169,11 @@ testing::Output run_emulated(const testing::Problem& problem, const DeviceLimits
                            params);
     if constexpr (std::is_same_v<typename Config::Params, cpu::StockParams>)
       params.variant = cpu::resolve_variant(problem.spec.variant).arrange(params.variant);
-    LaunchConfig config{.ctas = ctas, .threads = Config::kWarps * 32, .seed = seed};
-    if constexpr (kIsRing<Config>) {
-      config.threads += collective::RingLayout<Config>::kProducerThreads;
-      config.shared_bytes = static_cast<std::size_t>(entry::kRingSharedBytes<Config>);
-      launch(config, [&] { entry::attention_ring<Config>(params, image.get()); });
-    } else {
-      config.shared_bytes = static_cast<std::size_t>(entry::kSharedBytes<Config>);
-      launch(config, [&] { entry::attention<Config>(params, image.get()); });
-    }
+    launch({.ctas = ctas,
+            .threads = kThreads<Config>,
+            .shared_bytes = static_cast<std::size_t>(kSharedBytes<Config>),
+            .seed = seed},
+           [&] { attend<Config>(params, image.get()); });
     attention_statistics() = statistics();
   });
 }

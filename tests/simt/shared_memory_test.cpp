@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/entry/attention.h"
+#include "cuda/entry/attention_ring.h"
 #include "simt/run_emulated.h"
 #include "variant/stock.h"
 
@@ -76,6 +77,66 @@ TEST(SharedMemory, IsWhatTheKernelTakes) {
   expect_equal<512, 512, 2>();
   expect_equal<512, 16, 2>();
   expect_equal<16, 512, 3>();
+}
+
+template <int kQk, int kVo, int kTokens, int kSlots, int kBuffers>
+struct RingConfig : Config<ptx::BFloat, kQk, kVo, 8,
+                           TileClasses<Tile<16, kTokens, kSlots>, Tile<128, kTokens, kSlots>>> {
+  static constexpr int kQueryBuffers = kBuffers;
+};
+
+template <int kQk, int kVo, int kTokens, int kSlots, int kBuffers>
+void expect_equal_ring() {
+  AttentionSpec spec;
+  spec.head_dim_qk = kQk;
+  spec.head_dim_vo = kVo;
+  codegen::CudaKernelConfig config;
+  config.warps = 8;
+  config.producer_warps = 4;
+  config.query_buffers = kBuffers;
+  for (const int rows : {16, 128}) {
+    config.classes.push_back({rows, kTokens});
+    config.stages.push_back(kSlots);
+  }
+  EXPECT_EQ(shared_bytes(spec, config),
+            (entry::kRingSharedBytes<RingConfig<kQk, kVo, kTokens, kSlots, kBuffers>>))
+      << "dims " << kQk << " and " << kVo << ", " << kSlots << " slots of " << kTokens
+      << " tokens, " << kBuffers << " query tiles";
+}
+
+template <int kQk, int kVo, int kTokens, int kSlots>
+void expect_equal_rings() {
+  expect_equal_ring<kQk, kVo, kTokens, kSlots, 1>();
+  expect_equal_ring<kQk, kVo, kTokens, kSlots, 2>();
+  if constexpr (kSlots < 8) expect_equal_rings<kQk, kVo, kTokens, kSlots + 1>();
+}
+
+/// 3 to 8 slots, of which the larger no CTA has room for, and the sum is the same.
+template <int kQk, int kVo>
+void expect_equal_rings_of() {
+  expect_equal_rings<kQk, kVo, 64, 3>();
+  expect_equal_rings<kQk, kVo, 128, 3>();
+}
+
+TEST(SharedMemory, OfARingIsWhatTheKernelTakes) {
+  expect_equal_rings_of<64, 64>();
+  expect_equal_rings_of<64, 128>();
+  expect_equal_rings_of<128, 128>();
+  expect_equal_rings_of<192, 128>();
+  expect_equal_rings_of<256, 256>();
+}
+
+/// At launch each thread has as many; roles exchange them and end with no more together.
+TEST(SharedMemory, RegistersThatRolesExchangeAreTheCtas) {
+  using Layout = collective::RingLayout<RingConfig<128, 128, 128, 4, 2>>;
+  constexpr int kThreads = Layout::kThreads + Layout::kProducerThreads;
+  constexpr int kAtLaunch = 65536 / kThreads / 8 * 8;
+  EXPECT_EQ(kAtLaunch, 168);
+  EXPECT_EQ(Layout::kProducerRegisters % 8, 0);
+  EXPECT_EQ(Layout::kConsumerRegisters % 8, 0);
+  EXPECT_LE(Layout::kThreads * Layout::kConsumerRegisters +
+                Layout::kProducerThreads * Layout::kProducerRegisters,
+            kThreads * kAtLaunch);
 }
 
 }  // namespace

@@ -31,9 +31,18 @@ struct Configured {
   using Params = P;
 };
 
-ProblemBuilder builder(const Variant& variant) {
+/// The same by the Hopper template, whose rows are whole slabs.
+template <class Portable, int kTokens, int kBuffers>
+struct Ring : Portable {
+  static constexpr int kHeadDimVo = 64;
+  static constexpr int kWarps = 8;
+  static constexpr int kQueryBuffers = kBuffers;
+  using TileClasses = collective::TileClasses<Tile<16, kTokens, 4>, Tile<128, kTokens, 4>>;
+};
+
+ProblemBuilder builder(const Variant& variant, int dim_vo = 40) {
   ProblemBuilder b;
-  b.heads(6, 2).dims(64, 40).page_size(8).dtype(DType::f16).variant(variant);
+  b.heads(6, 2).dims(64, dim_vo).page_size(8).dtype(DType::f16).variant(variant);
   b.lengths({{1, 333}, {70, 129}, {1, 1}, {3, 40}, {0, 9}, {2, 0}, {30, 11}});
   return b;
 }
@@ -47,19 +56,36 @@ void expect_right(const Problem& problem) {
         << ctas;
 }
 
+/// By the Hopper template.
+template <class Portable>
+void expect_right_in_a_ring(const Problem& problem) {
+  expect_right<Ring<Portable, 128, 2>>(problem);
+  expect_right<Ring<Portable, 64, 1>>(problem);
+}
+
 template <class V, bool kSoftmax = true>
 void expect_stock(const Variant& variant) {
   const Problem problem = builder(variant).build();
   expect_right<Configured<V, cpu::StockParams, kSoftmax>>(problem);
 }
 
+/// By both templates: a functor that the Hopper one takes.
+template <class V, bool kSoftmax = true>
+void expect_stock_of_both(const Variant& variant) {
+  expect_stock<V, kSoftmax>(variant);
+  const Problem problem = builder(variant, 64).build();
+  expect_right_in_a_ring<Configured<V, cpu::StockParams, kSoftmax>>(problem);
+}
+
 using variant::Chain;
 
 TEST(SimtVariants, SoftCap) {
-  expect_stock<Chain<variant::SoftCap>>(variants::softmax({.soft_cap = 1.5}));
+  expect_stock_of_both<Chain<variant::SoftCap>>(variants::softmax({.soft_cap = 1.5}));
+  expect_stock_of_both<Chain<variant::SoftCap>>(
+      variants::softmax({.causal = true, .soft_cap = 1.5, .sinks = true}));
 }
 TEST(SimtVariants, Alibi) {
-  expect_stock<Chain<variant::Alibi>>(variants::softmax({.causal = true, .alibi = true}));
+  expect_stock_of_both<Chain<variant::Alibi>>(variants::softmax({.causal = true, .alibi = true}));
 }
 TEST(SimtVariants, PackedMask) {
   expect_stock<Chain<variant::PackedMask>>(variants::softmax({.custom_mask = true}));
@@ -79,9 +105,13 @@ TEST(SimtVariants, RopeOfEveryStyle) {
   expect_stock<V>(variants::softmax({.rope = Rope{.explicit_positions = true}}));
 }
 TEST(SimtVariants, Sigmoid) {
-  expect_stock<Chain<variant::Sigmoid>, false>(variants::sigmoid({.bias = -3.0}));
-  expect_stock<Chain<variant::Sigmoid>, false>(
+  expect_stock_of_both<Chain<variant::Sigmoid>, false>(variants::sigmoid({.bias = -3.0}));
+  expect_stock_of_both<Chain<variant::Sigmoid>, false>(
       variants::sigmoid({.causal = true, .window_left = 40}));
+}
+TEST(SimtVariants, EverythingThatTheHopperTemplateTakes) {
+  expect_stock_of_both<Chain<variant::SoftCap, variant::Alibi>>(variants::softmax(
+      {.window_left = 60, .window_right = 3, .soft_cap = 2.0, .alibi = true, .sinks = true}));
 }
 TEST(SimtVariants, Everything) {
   expect_stock<Chain<variant::Rope, variant::SoftCap, variant::Alibi, variant::PackedMask,
@@ -115,6 +145,21 @@ void expect_hook(const Hooks& oracle) {
   }
 }
 
+/// A hook that the Hopper template can call, though its kernels are the stock functors' alone.
+template <class V>
+void expect_hook_of_both(const Hooks& oracle) {
+  expect_hook<V>(oracle);
+  Variant variant = variants::softmax();
+  for (const bool use_softmax : {true, false}) {
+    variant.use_softmax = use_softmax;
+    const Problem problem = builder(variant, 64).hooks(oracle).build();
+    if (use_softmax)
+      expect_right_in_a_ring<Configured<V, NoParams, true>>(problem);
+    else
+      expect_right_in_a_ring<Configured<V, NoParams, false>>(problem);
+  }
+}
+
 struct Query {
   static constexpr variant::HookSet hooks = variant::kQueryTransform;
   template <class P, class Row>
@@ -130,7 +175,7 @@ TEST(SimtVariants, QueryHook) {
     for (double& x : row)
       x *= 1.0 + 0.125 * static_cast<double>((at.row + 2 * at.qo_head + 3 * at.request) % 5);
   };
-  expect_hook<Query>(oracle);
+  expect_hook_of_both<Query>(oracle);
 }
 
 struct Key {
@@ -178,7 +223,7 @@ TEST(SimtVariants, LogitsHook) {
   oracle.logit = [](double s, const At& at) {
     return s * 0.5 + 0.1 * static_cast<double>((at.key + at.row + at.qo_head + at.request) % 9);
   };
-  expect_hook<Logits>(oracle);
+  expect_hook_of_both<Logits>(oracle);
 }
 
 /// M4: hides keys by parity, by head and by request, and all keys of some rows.
@@ -212,7 +257,7 @@ TEST(SimtVariants, OutputHook) {
       row[d] = row[d] * 2.0 + 0.125 * static_cast<double>((at.token + at.qo_head) % 5) +
                0.01 * static_cast<double>(d);
   };
-  expect_hook<Output>(oracle);
+  expect_hook_of_both<Output>(oracle);
 }
 
 /// Hides a stretch of keys whose memory is garbage from every row.
@@ -241,11 +286,17 @@ TEST(SimtVariants, RowsOfTheirOwnWithPositions) {
   matrix.indices = {4, 9, 2, 7, 1, 11, 3, 5, 0};
   matrix.positions = {0, 3, 6, 9, 12, 15, 1, 2, 7};
   matrix.kv_lens = {45, 24};
-  const Problem problem = builder(variants::softmax({.causal = true}))
-                              .lengths({{40, 140}, {3, 64}})
-                              .matrix(matrix)
-                              .build();
-  expect_right<Configured<Chain<>, NoParams>>(problem);
+  using Portable = Configured<Chain<>, NoParams>;
+  for (const int dim_vo : {Portable::kHeadDimVo, 64}) {
+    const Problem problem = builder(variants::softmax({.causal = true}), dim_vo)
+                                .lengths({{40, 140}, {3, 64}})
+                                .matrix(matrix)
+                                .build();
+    if (dim_vo == 64)
+      expect_right_in_a_ring<Portable>(problem);
+    else
+      expect_right<Portable>(problem);
+  }
 }
 
 }  // namespace

@@ -34,17 +34,6 @@ TRENCADIS_DEVICE ptx::Bytes16 load_elements_16(const char* from) {
   return __builtin_bit_cast(ptx::Bytes16, chunk);
 }
 
-template <class Tag>
-TRENCADIS_DEVICE void store_elements_16(char* to, const ptx::Bytes16& bytes) {
-  constexpr int kElements = 16 / Element<Tag>::kBytes;
-  using Storage = typename Element<Tag>::Storage;
-  struct alignas(16) Chunk {
-    Storage elements[kElements];
-  };
-  const auto chunk = __builtin_bit_cast(Chunk, bytes);
-  for (int i = 0; i < kElements; ++i) reinterpret_cast<Storage*>(to)[i] = chunk.elements[i];
-}
-
 /// The elements of a chunk as floats.
 template <class Tag>
 struct FloatChunk {

@@ -167,7 +167,9 @@ class Epilogue {
   TRENCADIS_DEVICE float* sums() const {
     return maxima() + Shape::kStateRows;
   }
-  TRENCADIS_DEVICE RowEntry row(int r) const { return loop_.row(r); }
+  TRENCADIS_DEVICE RowEntry row(int r) const {
+    return loop_.row(r);
+  }
 
   TRENCADIS_DEVICE void publish_states() const {
 #pragma unroll
@@ -246,9 +248,8 @@ class Epilogue {
     for (int r = 0; r < Loop::kThreadRows; ++r) {
       const int tile_row = loop_.thread_row(r);
       if (tile_row >= block_.rows) continue;
-      const ptx::SharedAddress to =
-          output(loop_.state_row(r) / Shape::kRows, tile_row, columns) +
-          (loop_.thread_column(0, 0) - first) * int(sizeof(float));
+      const ptx::SharedAddress to = output(loop_.state_row(r) / Shape::kRows, tile_row, columns) +
+                                    (loop_.thread_column(0, 0) - first) * int(sizeof(float));
 #pragma unroll
       for (int j = 0; j < Loop::kOutTiles; ++j) {
         if (j * 8 < first || j * 8 >= first + columns) continue;
@@ -304,8 +305,8 @@ class Epilogue {
   char* shared_;
 };
 
-/// A word of each of four tiles, of a row that the lanes 4 i .. 4 i + 3 share, becomes all four words
-/// of one tile: of tile lane % 4.
+/// A word of each of four tiles, of a row that the lanes 4 i .. 4 i + 3 share, becomes all four
+/// words of one tile: of tile lane % 4.
 TRENCADIS_DEVICE void gather_tile(unsigned (&words)[4]) {
   const int lane = ptx::lane_index();
 #pragma unroll

@@ -36,12 +36,8 @@ class KvSource {
         shared_(launch.shared),
         tiles_(ptx::shared_place(launch.shared) + Shape::kRing) {}
 
-  TRENCADIS_DEVICE int begin() const {
-    return begin_;
-  }
-  TRENCADIS_DEVICE int end() const {
-    return end_;
-  }
+  TRENCADIS_DEVICE int begin() const { return begin_; }
+  TRENCADIS_DEVICE int end() const { return end_; }
   TRENCADIS_DEVICE int tiles() const {
     return (end_ - begin_ + Shape::kTokens - 1) / Shape::kTokens;
   }

@@ -1,6 +1,6 @@
-// From products to weights: hooks, masks and the step of the online softmax over what a thread holds
-// of a tile, s[i][j][c] as accumulators of m16n8 products lie. The same for every main loop; a loop
-// says where its rows and keys are.
+// From products to weights: hooks, masks and the step of the online softmax over what a thread
+// holds of a tile, s[i][j][c] as accumulators of m16n8 products lie. The same for every main loop;
+// a loop says where its rows and keys are.
 #pragma once
 
 #include "cuda/collective/block.h"
@@ -19,8 +19,8 @@ template <class Config>
 inline constexpr bool kTransformsLogits =
     variant::kHasHook<typename Config::Functor, variant::kLogitsTransform>;
 
-/// Whether s is a logit already when the softmax sees it. Otherwise the softmax applies the scale, and
-/// a negative one turns the sign of the queries.
+/// Whether s is a logit already when the softmax sees it. Otherwise the softmax applies the scale,
+/// and a negative one turns the sign of the queries.
 template <class Config>
 inline constexpr bool kScalesLogits = kTransformsLogits<Config> || !Config::kUseSoftmax;
 
@@ -30,8 +30,8 @@ TRENCADIS_DEVICE float logit_unit(const Launch<Config>& launch) {
   return kTransformsLogits<Config> ? 1.0f : launch.scale;
 }
 
-/// Tiles of an item that are whole and that the bounds show to all rows whole, [begin, end): nothing
-/// of theirs is hidden.
+/// Tiles of an item that are whole and that the bounds show to all rows whole, [begin, end):
+/// nothing of theirs is hidden.
 struct ClearTiles {
   int begin = 0;
   int end = 0;
@@ -53,8 +53,8 @@ TRENCADIS_DEVICE ClearTiles clear_tiles(const Launch<Config>& launch, const Bloc
   return {(hidden + kTokens - 1) / kTokens, min_of(whole, shown / kTokens)};
 }
 
-/// What a row sees of a thread's columns of a tile, a bit each: bit 2 j + c is element c of the j-th
-/// tile of 8. What hides is found in a loop of its own, which is small, and applied in one.
+/// What a row sees of a thread's columns of a tile, a bit each: bit 2 j + c is element c of the
+/// j-th tile of 8. What hides is found in a loop of its own, which is small, and applied in one.
 struct VisibleColumns {
   unsigned bits;
   TRENCADIS_FN bool holds(int j, int c) const { return (bits >> (2 * j + c) & 1) != 0; }
@@ -105,7 +105,8 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
     const float scale = launch.negate ? -launch.scale : launch.scale;
     each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) *= scale; });
   }
-  if (!kHooks && clear) [[likely]] return;
+  if (!kHooks && clear) [[likely]]
+    return;
   const Block& block = loop.block();
   const bool in_order = source.in_order();
   const int tokens = source.tokens(tile);
@@ -123,7 +124,8 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
       at(r, j, c) = Functor::logits_transform(launch.variant, at(r, j, c),
                                               block.logit_coord(rows[r], position));
     });
-  if (!kMasksLogits<Config> && clear) [[likely]] return;
+  if (!kMasksLogits<Config> && clear) [[likely]]
+    return;
 
   VisibleColumns columns[kThreadRows];
   if (in_order && !kMasksLogits<Config>) {
@@ -141,11 +143,10 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
       const int position = position_of(token);
 #pragma unroll
       for (int r = 0; r < kThreadRows; ++r) {
-        bool keep = token < tokens &&
-                    launch.bounds.visible(block.position(rows[r].qo_pos)).holds(position);
+        bool keep =
+            token < tokens && launch.bounds.visible(block.position(rows[r].qo_pos)).holds(position);
         if constexpr (kMasksLogits<Config>)
-          keep =
-              keep && Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position));
+          keep = keep && Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position));
         columns[r].bits |= (keep ? 1u : 0u) << i;
       }
     }
@@ -179,7 +180,8 @@ TRENCADIS_DEVICE bool raise_bases(const float (&s)[kRowTiles][kKeyTiles][4],
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r)
     outgrown = outgrown || outgrows(state[r], largest[r], slack);
-  if (!ptx::any_in_warp(outgrown)) [[likely]] return false;
+  if (!ptx::any_in_warp(outgrown)) [[likely]]
+    return false;
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r)
     rescale[r] =

@@ -1,5 +1,5 @@
-// What the main loops of a CTA with roles have in common: where a consumer is in the ring, and where
-// the tokens of a tile are.
+// What the main loops of a CTA with roles have in common: where a consumer is in the ring, and
+// where the tokens of a tile are.
 #pragma once
 
 #include "cuda/collective/block.h"
@@ -76,8 +76,8 @@ struct RingSource {
   }
 };
 
-/// The items of the CTA one after another, as a warp of the consumers meets them. The work of an item
-/// stays readable until it is finished.
+/// The items of the CTA one after another, as a warp of the consumers meets them. The work of an
+/// item stays readable until it is finished.
 template <class Config>
 class RingItems {
  public:
@@ -145,18 +145,14 @@ class RingItem {
   TRENCADIS_DEVICE ptx::SharedAddress queries() const {
     return ptx::shared_place(launch_.shared) + (Layout::kQuery + buffer_ * Layout::kQueryBytes);
   }
-  TRENCADIS_DEVICE RingSource<Config> source() const {
-    return {launch_.shared, buffer_};
-  }
+  TRENCADIS_DEVICE RingSource<Config> source() const { return {launch_.shared, buffer_}; }
   /// For rows [first, last], of which those beyond the block's are its last.
   TRENCADIS_DEVICE ClearTiles clear_for(int first, int last) const {
     const RingSource<Config> tokens = source();
     return clear_tiles<Layout::kTokens>(launch_, block(), row(first), row(last), tokens.in_order(),
                                         tokens.begin(), tokens.end());
   }
-  TRENCADIS_DEVICE void turn_to(int buffer) {
-    buffer_ = buffer;
-  }
+  TRENCADIS_DEVICE void turn_to(int buffer) { buffer_ = buffer; }
 
  private:
   const Launch<Config>& launch_;

@@ -22,7 +22,7 @@ struct RingWork {
   int tile_class;  // kNoMore: the queues are empty
   int kv_begin, kv_end;
   Destination to;
-  int is_last;  // of its merge, to arrive
+  int is_last;                           // of its merge, to arrive
   alignas(16) contract::ImageSlot slot;  // where partial states are written
 
   static constexpr int kNoMore = -1;
@@ -94,7 +94,7 @@ struct RingLayout {
   using Tiles = RingTiles<typename Config::TileClasses>;
   static constexpr int kTokens = Tiles::kTokens;
   static constexpr int kSlots = Tiles::kStages;
-  static constexpr int kRows = Tiles::rows();  // of the largest class
+  static constexpr int kRows = Tiles::rows();           // of the largest class
   static constexpr int kThreads = Config::kWarps * 32;  // consumers; the producer comes behind them
   static constexpr int kProducerThreads = 128;
   static constexpr int kProducerWarps = kProducerThreads / 32;
@@ -153,8 +153,7 @@ struct RingLayout {
     return reinterpret_cast<RingWork*>(shared + kWork)[buffer];
   }
   TRENCADIS_DEVICE static ptx::SharedAddress row_entry(char* shared, int buffer, int row) {
-    return ptx::shared_place(shared) +
-           (kRowTable + (buffer * kRows + row) * int(sizeof(RowEntry)));
+    return ptx::shared_place(shared) + (kRowTable + (buffer * kRows + row) * int(sizeof(RowEntry)));
   }
   TRENCADIS_DEVICE static ptx::SharedAddress position(char* shared, int slot, int token) {
     return ptx::shared_place(shared) +

@@ -1,9 +1,9 @@
 // The producer of a CTA with roles: it walks the CTA's items and brings queries, keys and values of
-// one after another into shared memory, as far ahead as there is room. Paged, gathered and contiguous
-// tokens are one to it: a lane looks up one token of a tile, a tile ahead, and tells its warp where
-// the row lies as a 32-bit distance; eight lanes then copy a row with one multiplication for its
-// address. Whatever instructions the producer issues, the consumers' softmax waits for, so each row
-// costs only that and its copies.
+// one after another into shared memory, as far ahead as there is room. Paged, gathered and
+// contiguous tokens are one to it: a lane looks up one token of a tile, a tile ahead, and tells its
+// warp where the row lies as a 32-bit distance; eight lanes then copy a row with one multiplication
+// for its address. Whatever instructions the producer issues, the consumers' softmax waits for, so
+// each row costs only that and its copies.
 #pragma once
 
 #include "contract/params.h"
@@ -44,8 +44,8 @@ class RingProducer {
   }
 
  private:
-  static constexpr int kLanes = 8;                                     // that share a row
-  static constexpr int kGroups = Layout::kProducerThreads / kLanes;    // of lanes
+  static constexpr int kLanes = 8;                                   // that share a row
+  static constexpr int kGroups = Layout::kProducerThreads / kLanes;  // of lanes
   static constexpr int kWarpGroups = kGroups / Layout::kProducerWarps;
   static constexpr int kTileRows = Layout::kTokens / kGroups;  // of a group of lanes
   static constexpr int kQueryRows = 8;
@@ -67,7 +67,9 @@ class RingProducer {
     return thread_ % kLanes;
   }
 
-  TRENCADIS_DEVICE const RingStrides& strides() const { return Layout::strides(shared_); }
+  TRENCADIS_DEVICE const RingStrides& strides() const {
+    return Layout::strides(shared_);
+  }
 
   /// Tables of distances of a warp's rows, kRows of each of its groups.
   TRENCADIS_DEVICE ptx::SharedAddress table(int index) const {
@@ -77,7 +79,9 @@ class RingProducer {
 
   // --- the items, one after another --------------------------------------------------------------
 
-  TRENCADIS_DEVICE RingCursor& cursor() const { return Layout::cursor(shared_, warp()); }
+  TRENCADIS_DEVICE RingCursor& cursor() const {
+    return Layout::cursor(shared_, warp());
+  }
 
   /// Turns to the first item of the queue, or of one that follows. Whether there is one.
   TRENCADIS_DEVICE bool start_queue(int index) const {
@@ -142,14 +146,12 @@ class RingProducer {
   /// The tiles of an item, and the queries of the next before the last values. Whether there is a
   /// next, which the cursor then is at.
   TRENCADIS_DEVICE bool bring_tiles() {
-    const int tiles =
-        (cursor().end - cursor().begin + Layout::kTokens - 1) / Layout::kTokens;
+    const int tiles = (cursor().end - cursor().begin + Layout::kTokens - 1) / Layout::kTokens;
     // Consumers of large tiles ask for the next keys before the values of the last.
-    const int lag =
-        values_lag<0>(typename Config::TileClasses{}, cursor().item->block.tile_class);
+    const int lag = values_lag<0>(typename Config::TileClasses{}, cursor().item->block.tile_class);
     const int kv_head = cursor().kv_head;
-    const char* const keys = element_at<Tag>(params_.k, kv_head * params_.k_stride_head +
-                                                            chunk() * (tile::kChunkBytes / 2));
+    const char* const keys = element_at<Tag>(
+        params_.k, kv_head * params_.k_stride_head + chunk() * (tile::kChunkBytes / 2));
     const char* const values = element_at<Tag>(
         params_.v, kv_head * params_.v_stride_head + chunk() * (tile::kChunkBytes / 2));
     bool more = false;
@@ -180,7 +182,8 @@ class RingProducer {
   template <int kIndex, class First, class... Rest>
   TRENCADIS_DEVICE static int rows_of_class(TileClasses<First, Rest...>, int tile_class) {
     if constexpr (sizeof...(Rest) > 0) {
-      if (tile_class != kIndex) return rows_of_class<kIndex + 1>(TileClasses<Rest...>{}, tile_class);
+      if (tile_class != kIndex)
+        return rows_of_class<kIndex + 1>(TileClasses<Rest...>{}, tile_class);
     }
     return First::kRows;
   }
@@ -191,8 +194,8 @@ class RingProducer {
 
   // --- queries -----------------------------------------------------------------------------------
 
-  /// Of the item, or word that there is none. Rows beyond the block's are the last one again, so that
-  /// hooks may be called with them.
+  /// Of the item, or word that there is none. Rows beyond the block's are the last one again, so
+  /// that hooks may be called with them.
   TRENCADIS_DEVICE void bring_queries(bool any) {
     ptx::wait_phase(Layout::queries_empty(shared_, query_.index), query_.parity ^ 1);
     if (thread_ == 0) tell(any);
@@ -237,10 +240,9 @@ class RingProducer {
     ptx::sync_warp();
     if (group() * kQueryRows < rows) {
       const char* const from = element_at<Tag>(
-          params_.q,
-          block.qo_begin * params_.q_stride_token + chunk() * (tile::kChunkBytes / 2));
-      const ptx::SharedAddress to = ptx::shared_place(shared_) +
-                                    (Layout::kQuery + query_.index * Layout::kQueryBytes);
+          params_.q, block.qo_begin * params_.q_stride_token + chunk() * (tile::kChunkBytes / 2));
+      const ptx::SharedAddress to =
+          ptx::shared_place(shared_) + (Layout::kQuery + query_.index * Layout::kQueryBytes);
       copy_rows<typename Layout::QueryTile, kQueryRows>(from, strides().query_unit, table(0), to,
                                                         strides().queries_aligned != 0);
     }
@@ -319,8 +321,7 @@ class RingProducer {
   TRENCADIS_DEVICE void copy_rows(const char* from, int unit, ptx::SharedAddress distances,
                                   ptx::SharedAddress to, bool aligned) const {
     static_assert(kRows % 4 == 0);
-    const ptx::SharedAddress mine =
-        distances + group() % kWarpGroups * kRows * int(sizeof(int));
+    const ptx::SharedAddress mine = distances + group() % kWarpGroups * kRows * int(sizeof(int));
     const ptx::SharedAddress first = to + Tile::offset(group() * kRows, chunk());
     const auto place_of = [&](int i) { return Tile::below(first, i); };
     if (aligned) {

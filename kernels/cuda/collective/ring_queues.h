@@ -39,8 +39,8 @@ TRENCADIS_DEVICE void transform_queries(const Launch<Config>& launch, const Ring
     auto* scratch =
         reinterpret_cast<float*>(shared + Layout::kRowScratch + warp * Layout::kRowScratchBytes);
     for (int r = warp; r < work.block.rows; r += Config::kWarps) {
-      const variant::RowCoord at = work.block.row_coord(
-          ptx::load_shared<RowEntry>(Layout::row_entry(shared, buffer, r)));
+      const variant::RowCoord at =
+          work.block.row_coord(ptx::load_shared<RowEntry>(Layout::row_entry(shared, buffer, r)));
       rewrite_row<typename Config::Element, typename Layout::QueryTile, Config::kHeadDimQk>(
           shared + Layout::kQuery + buffer * Layout::kQueryBytes, r, scratch,
           [&](const FloatRow& row, int d) {
@@ -81,12 +81,11 @@ TRENCADIS_DEVICE void run_ring_tile(const Launch<Config>& launch, const contract
     items.finish();
   } else {
     using Loop = WarpgroupLoop<Config, Tile>;
-    Loop(launch, items.buffer())
-        .run(items, ring, [&](const typename Loop::Rows& rows) {
-          if (Loop::has_rows(rows.item.work()))
-            WarpEpilogue<Config, typename Loop::Rows>(rows, rows.item.work().to).run();
-          arrive(launch, plan, rows.item.work());
-        });
+    Loop(launch, items.buffer()).run(items, ring, [&](const typename Loop::Rows& rows) {
+      if (Loop::has_rows(rows.item.work()))
+        WarpEpilogue<Config, typename Loop::Rows>(rows, rows.item.work().to).run();
+      arrive(launch, plan, rows.item.work());
+    });
   }
 }
 

@@ -91,9 +91,7 @@ struct TileShape {
   static constexpr int kStateRows = kKvWarps * kRows;
 
   /// Those who work on the tile meet.
-  TRENCADIS_DEVICE static void sync() {
-    ptx::sync_cta();
-  }
+  TRENCADIS_DEVICE static void sync() { ptx::sync_cta(); }
 
   // Shared memory, in bytes from its start.
   static constexpr int kTables = kStages + 1;  // tiles whose tokens are known

@@ -1,6 +1,6 @@
-// Attention of a work item of few rows in a CTA with roles: the warps of the consumers share the keys
-// of a tile, each keeps the state of all rows over its own, and the states meet in the epilogue. The
-// products are mma.sync: such items wait for memory.
+// Attention of a work item of few rows in a CTA with roles: the warps of the consumers share the
+// keys of a tile, each keeps the state of all rows over its own, and the states meet in the
+// epilogue. The products are mma.sync: such items wait for memory.
 #pragma once
 
 #include "cuda/collective/launch.h"
@@ -31,9 +31,7 @@ struct SmallShape {
   static constexpr int kSlicePad = 8;  // floats between rows
   static constexpr int kBytes = kOutput + kStateRows * (kSlice + kSlicePad) * int(sizeof(float));
 
-  TRENCADIS_DEVICE static void sync() {
-    sync_consumers<Config>();
-  }
+  TRENCADIS_DEVICE static void sync() { sync_consumers<Config>(); }
 };
 
 template <class Config, class Tile>
@@ -50,8 +48,7 @@ class SmallLoop : public RingItem<Config> {
   static constexpr int kThreadRows = 2;
 
   TRENCADIS_DEVICE SmallLoop(const Launch<Config>& launch, int buffer)
-      : RingItem<Config>(launch, buffer),
-        clear_(this->clear_for(0, Shape::kRows - 1)) {}
+      : RingItem<Config>(launch, buffer), clear_(this->clear_for(0, Shape::kRows - 1)) {}
 
   TRENCADIS_DEVICE void run(RingReader<Config>& ring) {
     RingSource<Config> source = this->source();
@@ -90,10 +87,18 @@ class SmallLoop : public RingItem<Config> {
   float o[1][kOutTiles][4];
   RowState state[kThreadRows];
 
-  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const { return clear_; }
-  TRENCADIS_DEVICE bool has_part() const { return ptx::warp_index() < Shape::kKvWarps; }
-  TRENCADIS_DEVICE int warp_key() const { return ptx::warp_index() * Shape::kWarpKeys; }
-  TRENCADIS_DEVICE int thread_row(int r) const { return r * 8 + ptx::lane_index() / 4; }
+  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const {
+    return clear_;
+  }
+  TRENCADIS_DEVICE bool has_part() const {
+    return ptx::warp_index() < Shape::kKvWarps;
+  }
+  TRENCADIS_DEVICE int warp_key() const {
+    return ptx::warp_index() * Shape::kWarpKeys;
+  }
+  TRENCADIS_DEVICE int thread_row(int r) const {
+    return r * 8 + ptx::lane_index() / 4;
+  }
   TRENCADIS_DEVICE int state_row(int r) const {
     return ptx::warp_index() * Shape::kRows + thread_row(r);
   }

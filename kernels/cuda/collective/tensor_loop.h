@@ -59,12 +59,8 @@ class TensorLoop {
   }
 
   /// What one unit of s is worth as a logit, and as an exponent of 2.
-  TRENCADIS_DEVICE float unit() const {
-    return logit_unit(launch_);
-  }
-  TRENCADIS_DEVICE float factor() const {
-    return unit() * kLog2E;
-  }
+  TRENCADIS_DEVICE float unit() const { return logit_unit(launch_); }
+  TRENCADIS_DEVICE float factor() const { return unit() * kLog2E; }
 
   // What the epilogue takes.
   float o[kRowTiles][kOutTiles][4];
@@ -89,12 +85,12 @@ class TensorLoop {
     if (!kScalesLogits<Config> && launch_.negate) [[unlikely]] {
       ptx::wait_copies<0>();
       ptx::sync_cta();
-      negate_rows<QueryTile>(ptx::shared_place(launch_.shared) + Shape::kQuery, block_.rows, thread_,
-                             Shape::kThreads);
+      negate_rows<QueryTile>(ptx::shared_place(launch_.shared) + Shape::kQuery, block_.rows,
+                             thread_, Shape::kThreads);
     }
-    clear_ = collective::clear_tiles<Shape::kTokens>(launch_, block_, row(0), row(block_.rows - 1),
-                                                     source.in_order(), source.begin(),
-                                                     source.end());
+    clear_ =
+        collective::clear_tiles<Shape::kTokens>(launch_, block_, row(0), row(block_.rows - 1),
+                                                source.in_order(), source.begin(), source.end());
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll

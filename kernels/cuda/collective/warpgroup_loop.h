@@ -1,7 +1,7 @@
 // Attention of a work item of many rows in a CTA with roles: each warpgroup of the consumers has 64
 // rows of the tile. The scores of the next tile and the sum over this one are under way together
-// while the softmax of the next waits only for the first, from item to item; and the warpgroups take turns at the tensor
-// cores, so that one's softmax runs beside the other's products.
+// while the softmax of the next waits only for the first, from item to item; and the warpgroups
+// take turns at the tensor cores, so that one's softmax runs beside the other's products.
 #pragma once
 
 #include "cuda/collective/launch.h"
@@ -135,8 +135,12 @@ class WarpgroupLoop : public RingItem<Config> {
   TRENCADIS_DEVICE static bool has_rows(const RingWork& work) {
     return group() * kGroupRows < work.block.rows;
   }
-  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const { return clear_; }
-  TRENCADIS_DEVICE static int warp_key() { return 0; }
+  TRENCADIS_DEVICE const ClearTiles& clear_tiles() const {
+    return clear_;
+  }
+  TRENCADIS_DEVICE static int warp_key() {
+    return 0;
+  }
   TRENCADIS_DEVICE static int thread_row(int r) {
     return ptx::warp_index() * 16 + r * 8 + ptx::lane_index() / 4;
   }
@@ -163,8 +167,8 @@ class WarpgroupLoop : public RingItem<Config> {
 
   /// Whether the next item is one for this loop, and then that is in turn.
   TRENCADIS_DEVICE bool turn_to_next(const RingItems<Config>& items) {
-    if constexpr (Layout::kQueries > 1 && !variant::kHasHook<typename Config::Functor,
-                                                             variant::kQueryTransform>) {
+    if constexpr (Layout::kQueries > 1 &&
+                  !variant::kHasHook<typename Config::Functor, variant::kQueryTransform>) {
       if (!kScalesLogits<Config> && this->launch().negate) return false;
       const RingWork& next = items.await_next();
       if (next.tile_class != this->work().tile_class || !has_rows(next)) return false;
@@ -193,8 +197,8 @@ class WarpgroupLoop : public RingItem<Config> {
   /// Starts s = q k^T.
   TRENCADIS_DEVICE void score(const RingReader<Config>& ring, int slot,
                               float (&s)[1][kKeyTiles][4]) const {
-    const ptx::SharedMatrix rows = QueryTile::rows(
-        this->queries() + group() * (kGroupRows / 8) * QueryTile::kGroupBytes);
+    const ptx::SharedMatrix rows =
+        QueryTile::rows(this->queries() + group() * (kGroupRows / 8) * QueryTile::kGroupBytes);
     const ptx::SharedMatrix keys = KeyTile::rows(ring.tile(slot));
     ptx::begin_products();
 #pragma unroll
@@ -225,7 +229,8 @@ class WarpgroupLoop : public RingItem<Config> {
     const ptx::SharedMatrix values = ValueTile::rows(ring.tile(slot));
     ptx::begin_products();
 #pragma unroll
-    for (int step = 0; step < kKeyTiles / 2; ++step) add_step<0>(o[0], weights_[step], values, step);
+    for (int step = 0; step < kKeyTiles / 2; ++step)
+      add_step<0>(o[0], weights_[step], values, step);
     ptx::commit_products();
   }
   /// Columns from the slab kSlab on: two slabs at a time, or the last one.
@@ -233,8 +238,8 @@ class WarpgroupLoop : public RingItem<Config> {
   TRENCADIS_DEVICE static void add_step(float (&sums)[kOutTiles][4], const unsigned (&weights)[4],
                                         ptx::SharedMatrix values, int step) {
     constexpr int kSlabs = min_of(2, ValueTile::kSlabs - kSlab);
-    ptx::multiply_columns<Tag, 8 * kSlabs, 8 * kSlab>(
-        sums, weights, values + ValueTile::column_step(step, kSlab));
+    ptx::multiply_columns<Tag, 8 * kSlabs, 8 * kSlab>(sums, weights,
+                                                      values + ValueTile::column_step(step, kSlab));
     if constexpr (kSlab + kSlabs < ValueTile::kSlabs)
       add_step<kSlab + kSlabs>(sums, weights, values, step);
   }

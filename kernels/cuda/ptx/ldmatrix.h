@@ -2,8 +2,7 @@
 //
 // Lane 8 m + i passes the address of row i of matrix m: 16 bytes, 16-byte aligned. Lane l receives
 // of matrix m, in r[m], the elements (l / 4, 2 (l % 4)) and the one to its right, the left one in
-// the low half; transposed: (2 (l % 4), l / 4) and the one below it. The two-matrix forms use the
-// addresses of lanes 0 .. 15, but on sm_75 all 32 must be valid.
+// the low half; transposed: (2 (l % 4), l / 4) and the one below it.
 #pragma once
 
 #include "contract/units.h"
@@ -26,20 +25,6 @@ TRENCADIS_DEVICE void load_matrix_x4_transposed(unsigned (&r)[4], SharedAddress 
                : "memory");
 }
 
-TRENCADIS_DEVICE void load_matrix_x2(unsigned (&r)[2], SharedAddress shared_row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-               : "=r"(r[0]), "=r"(r[1])
-               : "r"(shared_row.bits)
-               : "memory");
-}
-
-TRENCADIS_DEVICE void load_matrix_x2_transposed(unsigned (&r)[2], SharedAddress shared_row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-               : "=r"(r[0]), "=r"(r[1])
-               : "r"(shared_row.bits)
-               : "memory");
-}
-
 // The same by pointers.
 
 TRENCADIS_DEVICE void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
@@ -47,12 +32,6 @@ TRENCADIS_DEVICE void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
 }
 TRENCADIS_DEVICE void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
   load_matrix_x4_transposed(r, shared_place(shared_row));
-}
-TRENCADIS_DEVICE void load_matrix_x2(unsigned (&r)[2], const void* shared_row) {
-  load_matrix_x2(r, shared_place(shared_row));
-}
-TRENCADIS_DEVICE void load_matrix_x2_transposed(unsigned (&r)[2], const void* shared_row) {
-  load_matrix_x2_transposed(r, shared_place(shared_row));
 }
 
 }  // namespace trencadis::ptx

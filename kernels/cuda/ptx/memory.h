@@ -13,8 +13,8 @@ struct alignas(16) Bytes16 {
   unsigned w[4];
 };
 
-/// The dynamic shared memory of the CTA, aligned to eight lines of all 32 banks, after which swizzled
-/// layouts repeat.
+/// The dynamic shared memory of the CTA, aligned to eight lines of all 32 banks, after which
+/// swizzled layouts repeat.
 TRENCADIS_DEVICE char* dynamic_shared() {
   extern __shared__ __align__(1024) char trencadis_dynamic_shared[];
   return trencadis_dynamic_shared;

@@ -76,8 +76,4 @@ TRENCADIS_DEVICE bool any_in_warp(bool predicate) {
   return __any_sync(0xffffffffu, predicate ? 1 : 0) != 0;
 }
 
-TRENCADIS_DEVICE unsigned ballot(bool predicate) {
-  return __ballot_sync(0xffffffffu, predicate ? 1 : 0);
-}
-
 }  // namespace trencadis::ptx

@@ -1,8 +1,8 @@
 // What four neighbouring warps, the first at a multiple of four, do together on sm_90a: products of
 // matrices that lie in shared memory, under way while the warps go on, and shares of the registers.
 //
-// A product is issued, committed and waited for; until then nobody touches its accumulators, its row
-// operand in registers, or what it reads from shared memory.
+// A product is issued, committed and waited for; until then nobody touches its accumulators, its
+// row operand in registers, or what it reads from shared memory.
 #pragma once
 
 #include "contract/units.h"
@@ -12,9 +12,9 @@
 
 namespace trencadis::ptx {
 
-/// A matrix in shared memory in the 128-byte swizzle: slabs of 64 elements a row, the 16-byte chunks
-/// of a slab's row turned by the row's number modulo 8, at the address of a row's first chunk. Bits
-/// as the products take them.
+/// A matrix in shared memory in the 128-byte swizzle: slabs of 64 elements a row, the 16-byte
+/// chunks of a slab's row turned by the row's number modulo 8, at the address of a row's first
+/// chunk. Bits as the products take them.
 struct SharedMatrix {
   unsigned place;  // the address and the distance of slabs, in 16 bytes
   unsigned shape;  // the distance of eight rows, and the swizzle
@@ -23,8 +23,8 @@ struct SharedMatrix {
   /// which only operands read across their rows ask for. The warp agrees on all.
   TRENCADIS_DEVICE static SharedMatrix at(SharedAddress address, int slab_bytes, int group_bytes) {
     constexpr unsigned kSwizzle128 = 1u << 30;
-    const unsigned place =
-        (address.bits & 0x3ffffu) >> 4 | static_cast<unsigned>(slab_bytes >> 4) << 16;
+    const unsigned place = (address.bits & 0x3ffffu) >> 4 | static_cast<unsigned>(slab_bytes >> 4)
+                                                                << 16;
     // Products take it from the registers that a warp shares; said so, steps are added there.
     return {shuffle(place, 0), static_cast<unsigned>(group_bytes >> 4) | kSwizzle128};
   }
@@ -81,33 +81,33 @@ TRENCADIS_DEVICE void grow_registers() {
 // wgmma.m64nNk16 as text: the registers of accumulators, as operands and by number. A thread holds
 // of d, 64 rows by N columns, what it holds of the accumulators of m16n8 tiles side by side
 // (mma.h): warp w of the warpgroup has rows [16 w, 16 w + 16).
-#define TRENCADIS_D2(d, j) \
+#define TRENCADIS_D2(d, j)                                                       \
   "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3]), "+f"(d[j + 1][0]), \
       "+f"(d[j + 1][1]), "+f"(d[j + 1][2]), "+f"(d[j + 1][3])
 #define TRENCADIS_D8(d, j) \
   TRENCADIS_D2(d, j), TRENCADIS_D2(d, j + 2), TRENCADIS_D2(d, j + 4), TRENCADIS_D2(d, j + 6)
 #define TRENCADIS_D16(d, j) TRENCADIS_D8(d, j), TRENCADIS_D8(d, j + 8)
-#define TRENCADIS_NUMBERS_32 \
+#define TRENCADIS_NUMBERS_32                                                                   \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, " \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define TRENCADIS_NUMBERS_64 \
-  TRENCADIS_NUMBERS_32 \
+#define TRENCADIS_NUMBERS_64                                                                     \
+  TRENCADIS_NUMBERS_32                                                                           \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 // Q K^T: both operands lie in shared memory, rows along the sum.
-#define TRENCADIS_MULTIPLY_SHARED(N, TYPE, D, NUMBERS, A, B, ADDS) \
-  asm volatile( \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n" \
-      "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NUMBERS "}, " A ", " B \
-      ", p, 1, 1, 0, 0;\n}" \
-      : D \
-      : "l"(a.bits()), "l"(b.bits()), "r"(adds ? 1 : 0))
+#define TRENCADIS_MULTIPLY_SHARED(N, TYPE, D, NUMBERS, A, B, ADDS)                                 \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS                                            \
+               ", 0;\n"                                                                            \
+               "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NUMBERS "}, " A \
+               ", " B ", p, 1, 1, 0, 0;\n}"                                                        \
+               : D                                                                                 \
+               : "l"(a.bits()), "l"(b.bits()), "r"(adds ? 1 : 0))
 // P V: the row operand in registers, the column operand's rows across the sum.
-#define TRENCADIS_MULTIPLY_REGISTERS(N, TYPE, D, NUMBERS, A, B) \
+#define TRENCADIS_MULTIPLY_REGISTERS(N, TYPE, D, NUMBERS, A, B)                                    \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NUMBERS "}, " A \
-               ", " B ", 1, 1, 1, 1;" \
-               : D \
+               ", " B ", 1, 1, 1, 1;"                                                              \
+               : D                                                                                 \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits()))
 
 /// d (+)= a b^T over 16 columns of 64 rows of a and kTiles * 8 rows of b; without `adds` what d
@@ -125,8 +125,8 @@ TRENCADIS_DEVICE void multiply_rows(float (&d)[kTiles][4], SharedMatrix a, Share
     TRENCADIS_MULTIPLY_SHARED("64", "bf16", TRENCADIS_D8(d, 0), TRENCADIS_NUMBERS_32, "%32", "%33",
                               "%34");
   else if constexpr (kHalf)
-    TRENCADIS_MULTIPLY_SHARED("128", "f16", TRENCADIS_D16(d, 0), TRENCADIS_NUMBERS_64, "%64",
-                              "%65", "%66");
+    TRENCADIS_MULTIPLY_SHARED("128", "f16", TRENCADIS_D16(d, 0), TRENCADIS_NUMBERS_64, "%64", "%65",
+                              "%66");
   else
     TRENCADIS_MULTIPLY_SHARED("128", "bf16", TRENCADIS_D16(d, 0), TRENCADIS_NUMBERS_64, "%64",
                               "%65", "%66");

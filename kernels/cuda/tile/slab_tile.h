@@ -1,5 +1,5 @@
-// A tile of rows in shared memory as the products of a warpgroup read it: eight rows by a slab of 64
-// 16-bit elements are 1,024 bytes in the 128-byte swizzle, the slabs of eight rows side by side.
+// A tile of rows in shared memory as the products of a warpgroup read it: eight rows by a slab of
+// 64 16-bit elements are 1,024 bytes in the 128-byte swizzle, the slabs of eight rows side by side.
 // ldmatrix reads it without conflicts as well.
 #pragma once
 

@@ -77,9 +77,11 @@ std::int64_t vector_bytes(const Extents& x, std::int64_t tokens, int stages) {
 /// kernels/cuda/collective/ring_layout.h and small_loop.h. Rows are whole slabs of 64 elements.
 std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConfig& config) {
   constexpr std::int64_t kSlab = 64, kElement = 2;
-  constexpr std::int64_t kPageTable = 32, kStrides = 48, kCursors = 4 * 48, kWork = 80, kBarrier = 8;
+  constexpr std::int64_t kPageTable = 32, kStrides = 48, kCursors = 4 * 48, kWork = 80,
+                         kBarrier = 8;
   constexpr std::int64_t kProducerRows = 128, kStatesOfRows = 16;
-  const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab), dim_vo = round_up(spec.vo(), kSlab);
+  const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab),
+                     dim_vo = round_up(spec.vo(), kSlab);
   const std::int64_t buffers = config.query_buffers, slots = config.stages.front();
   const std::int64_t tokens = config.classes.front().kv_tokens;
   std::int64_t rows = 0;
@@ -90,9 +92,9 @@ std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConf
   at += kPageTable + kStrides + kCursors + buffers * kWork;
   at = round_up(at + 2 * (slots + buffers) * kBarrier, 128);
   at += buffers * rows * kRowEntry;
-  at += 2 * 2 * kProducerRows * kFloat;    // where rows lie
-  at += slots * tokens * kFloat;           // and which they are
-  at += config.warps * dim_qk * kFloat;    // rows that hooks take apart
+  at += 2 * 2 * kProducerRows * kFloat;  // where rows lie
+  at += slots * tokens * kFloat;         // and which they are
+  at += config.warps * dim_qk * kFloat;  // rows that hooks take apart
   at = round_up(at, 128);
   const std::int64_t state_rows =
       kStatesOfRows * tokens / std::max<std::int64_t>(16, tokens / config.warps);

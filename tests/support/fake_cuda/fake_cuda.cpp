@@ -495,11 +495,6 @@ FAKE_API int cuCtxPopCurrent_v2(FakeContext** context) {
   return kSuccess;
 }
 
-FAKE_API int cuCtxGetCurrent(FakeContext** context) {
-  *context = current.empty() ? nullptr : current.back();
-  return planned(__func__);
-}
-
 FAKE_API int cuModuleLoadData(Module** module, const char* image) {
   if (const int status = planned_in_context(__func__)) return status;
   const std::string_view text(image, 4);

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/shared_memory.h"
+#include "fixture.h"
 #include "planner/plan_impl.h"
 #include "planner/tile_policy.h"
 #include "support/expect_error.h"
@@ -26,6 +28,7 @@ struct Dims {
 constexpr Dims kDims[] = {{64, 64},   {80, 80},   {96, 96},  {128, 128},
                           {192, 128}, {256, 256}, {512, 512}};
 constexpr DType kDtypes[] = {DType::f16, DType::bf16, DType::f32};
+constexpr const char* kTemplateVariable = "TRENCADIS_CUDA_TEMPLATE";
 
 AttentionSpec spec_of(Dims dims, DType dtype) {
   AttentionSpec spec;
@@ -46,23 +49,31 @@ bool multiplies(const CudaArchitecture& architecture, DType dtype) {
 
 template <class Visit>
 void for_each_policy(const Visit& visit) {
-  for (const CudaArchitecture& architecture : codegen::cuda_architectures()) {
-    for (const Dims& dims : kDims) {
-      for (const DType dtype : kDtypes) {
-        if (!multiplies(architecture, dtype)) continue;
-        SCOPED_TRACE(std::string(architecture.name) + " " + std::to_string(dims.qk) + "/" +
-                     std::to_string(dims.vo) + " " + std::string(to_string(dtype)));
-        const AttentionSpec spec = spec_of(dims, dtype);
-        if (!has_room(architecture, spec)) {
-          expect_error(ErrorKind::not_supported,
-                       {"head dims " + std::to_string(dims.qk), "bytes for the smallest tiles"},
-                       [&] { kernel_policy(spec, architecture); });
-          continue;
+  for (const char* name : {"portable", "hopper"}) {
+    const ScopedVariable variable(kTemplateVariable, name);
+    for (const CudaArchitecture& architecture : codegen::cuda_architectures()) {
+      for (const Dims& dims : kDims) {
+        for (const DType dtype : kDtypes) {
+          if (!multiplies(architecture, dtype)) continue;
+          SCOPED_TRACE(std::string(name) + " " + std::string(architecture.name) + " " +
+                       std::to_string(dims.qk) + "/" + std::to_string(dims.vo) + " " +
+                       std::string(to_string(dtype)));
+          const AttentionSpec spec = spec_of(dims, dtype);
+          if (!has_room(architecture, spec)) {
+            expect_error(ErrorKind::not_supported,
+                         {"head dims " + std::to_string(dims.qk), "bytes for the smallest tiles"},
+                         [&] { kernel_policy(spec, architecture); });
+            continue;
+          }
+          visit(spec, architecture, kernel_policy(spec, architecture));
         }
-        visit(spec, architecture, kernel_policy(spec, architecture));
       }
     }
   }
+}
+
+bool is_hopper(const KernelPolicy& policy) {
+  return policy.config.producer_warps > 0;
 }
 
 /// The assertions of collective/shape.h and collective/vector_loop.h.
@@ -82,20 +93,51 @@ void expect_shareable(const contract::TileClass& tile, int warps) {
   EXPECT_GE(tile.kv_tokens, 16 * kv_warps);
 }
 
+/// The assertions of collective/ring_layout.h, small_loop.h and warpgroup_loop.h.
+void expect_ring(const codegen::CudaKernelConfig& config) {
+  EXPECT_EQ(config.warps, 8) << "two warpgroups that multiply";
+  EXPECT_EQ(config.producer_warps, 4);
+  EXPECT_EQ(config.ctas_per_sm, 1);
+  EXPECT_GE(config.query_buffers, 1);
+  EXPECT_LE(config.query_buffers, 2);
+  ASSERT_EQ(config.classes.size(), 2u);
+  ASSERT_EQ(config.stages.size(), 2u);
+  EXPECT_EQ(config.classes[0].q_rows, 16);
+  EXPECT_EQ(config.classes[1].q_rows, 128);
+  EXPECT_EQ(config.classes[0].kv_tokens, config.classes[1].kv_tokens) << "they share the ring";
+  EXPECT_TRUE(config.classes[0].kv_tokens == 64 || config.classes[0].kv_tokens == 128);
+  EXPECT_EQ(config.stages[0], config.stages[1]);
+  EXPECT_GE(config.stages[0], 4);
+  EXPECT_LE(config.stages[0], 8);
+}
+
+/// Of a thread, where as many CTAs as the config says share a multiprocessor's, which are dealt in
+/// eights. No kernel is written for fewer than 168.
+void expect_registers(const codegen::CudaKernelConfig& config) {
+  const int registers = 65536 / (config.threads() * config.ctas_per_sm) / 8 * 8;
+  EXPECT_GE(registers, 168);
+}
+
 TEST(KernelPolicy, TilesAreWhatTheWarpsOfACtaCanShare) {
   for_each_policy([](const AttentionSpec& spec, const CudaArchitecture& architecture,
                      const KernelPolicy& policy) {
     EXPECT_EQ(policy.config.architecture, architecture.name);
-    for (const int stages : policy.config.stages) EXPECT_GE(stages, 2);
     EXPECT_GE(policy.config.ctas_per_sm, 1);
     ASSERT_FALSE(policy.config.classes.empty());
-    for (const contract::TileClass& tile : policy.config.classes) {
-      SCOPED_TRACE(std::to_string(tile.q_rows) + " by " + std::to_string(tile.kv_tokens));
-      expect_shareable(tile, policy.config.warps);
-      if (spec.dtype_kv == DType::f32) {
-        EXPECT_EQ(tile.q_rows, 1);
+    ASSERT_EQ(policy.config.stages.size(), policy.config.classes.size());
+    if (is_hopper(policy)) {
+      expect_ring(policy.config);
+    } else {
+      for (const int stages : policy.config.stages) EXPECT_GE(stages, 2);
+      for (const contract::TileClass& tile : policy.config.classes) {
+        SCOPED_TRACE(std::to_string(tile.q_rows) + " by " + std::to_string(tile.kv_tokens));
+        expect_shareable(tile, policy.config.warps);
+        if (spec.dtype_kv == DType::f32) {
+          EXPECT_EQ(tile.q_rows, 1);
+        }
       }
     }
+    expect_registers(policy.config);
     // The driver takes a KiB of each CTA, and a multiprocessor has one more than a CTA may ask for.
     const std::int64_t bytes = shared_bytes(spec, policy.config) + 1024;
     EXPECT_LE(bytes * policy.config.ctas_per_sm, architecture.max_cta_shared_memory + 1024);
@@ -127,6 +169,68 @@ TEST(KernelPolicy, ThePlannerChoosesTheKernelsClasses) {
           EXPECT_EQ(header.tile_classes[i].kv_tokens, tile.kv_tokens);
         }
       });
+}
+
+const CudaArchitecture& architecture_named(const char* name) {
+  return *codegen::find_cuda_architecture(name);
+}
+
+TEST(KernelPolicy, Sm90aGetsTheHopperTemplateForRowsOfWholeSlabs) {
+  const CudaArchitecture& hopper = architecture_named("sm_90a");
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Dims& dims : {Dims{64, 64}, Dims{128, 128}, Dims{192, 128}, Dims{192, 192},
+                             Dims{64, 256}, Dims{256, 256}}) {
+      SCOPED_TRACE(std::to_string(dims.qk) + "/" + std::to_string(dims.vo));
+      EXPECT_TRUE(is_hopper(kernel_policy(spec_of(dims, dtype), hopper)));
+    }
+    for (const Dims& dims :
+         {Dims{80, 80}, Dims{64, 40}, Dims{96, 64}, Dims{320, 320}, Dims{512, 512}}) {
+      SCOPED_TRACE(std::to_string(dims.qk) + "/" + std::to_string(dims.vo));
+      EXPECT_FALSE(is_hopper(kernel_policy(spec_of(dims, dtype), hopper)));
+    }
+  }
+  EXPECT_FALSE(is_hopper(kernel_policy(spec_of({128, 128}, DType::f32), hopper)));
+}
+
+TEST(KernelPolicy, NoOtherArchitectureGetsTheHopperTemplate) {
+  const ScopedVariable variable(kTemplateVariable, "hopper");
+  for (const CudaArchitecture& architecture : codegen::cuda_architectures()) {
+    EXPECT_EQ(is_hopper(kernel_policy(spec_of({128, 128}, DType::f16), architecture)),
+              architecture.name == "sm_90a")
+        << architecture.name;
+  }
+}
+
+TEST(KernelPolicy, FunctorsDecideWhetherTheHopperTemplateTakesThem) {
+  const auto gets_hopper = [](const Variant& variant) {
+    AttentionSpec spec = spec_of({128, 128}, DType::bf16);
+    spec.variant = variant;
+    return is_hopper(kernel_policy(spec, architecture_named("sm_90a")));
+  };
+  using variants::softmax;
+  EXPECT_TRUE(gets_hopper(softmax({.causal = true, .window_left = 100, .sinks = true})));
+  EXPECT_TRUE(gets_hopper(softmax({.soft_cap = 30.0, .alibi = true})));
+  EXPECT_TRUE(gets_hopper(variants::sigmoid({.bias = -3.0})));
+  EXPECT_FALSE(gets_hopper(softmax({.custom_mask = true})));
+  EXPECT_FALSE(gets_hopper(softmax({.prefix_lm = true})));
+  EXPECT_FALSE(gets_hopper(softmax({.document_mask = true})));
+  EXPECT_FALSE(gets_hopper(softmax({.rope = variants::Rope{}})));
+  EXPECT_FALSE(gets_hopper(softmax({.soft_cap = 30.0, .document_mask = true})));
+  EXPECT_FALSE(gets_hopper(variants::custom("Mine", "struct Mine {};")));
+}
+
+TEST(KernelPolicy, TheEnvironmentChoosesTheTemplate) {
+  const CudaArchitecture& hopper = architecture_named("sm_90a");
+  const AttentionSpec spec = spec_of({128, 128}, DType::bf16);
+  for (const auto& [name, expected] :
+       {std::pair{"", true}, {"hopper", true}, {"portable", false}}) {
+    const ScopedVariable variable(kTemplateVariable, name);
+    EXPECT_EQ(is_hopper(kernel_policy(spec, hopper)), expected) << name;
+  }
+  const ScopedVariable variable(kTemplateVariable, "blackwell");
+  expect_error(ErrorKind::invalid_argument,
+               {"TRENCADIS_CUDA_TEMPLATE is 'blackwell', expected portable or hopper"},
+               [&] { kernel_policy(spec, hopper); });
 }
 
 TEST(KernelPolicy, WhatNoKernelTakesIsRefusedInWords) {

@@ -37,9 +37,9 @@ inline int conflicts(void* const* rows) {
   return fullest - 1;
 }
 
-template <int kMatrices, bool kTransposed>
+template <bool kTransposed>
 void load_matrices(void* const* lanes) {
-  for (int m = 0; m < kMatrices; ++m) {
+  for (int m = 0; m < 4; ++m) {
     std::uint16_t matrix[8][8];
     for (int i = 0; i < 8; ++i) {
       std::memcpy(matrix[i], static_cast<const MatrixRow*>(lanes[8 * m + i])->address, 16);
@@ -56,30 +56,21 @@ void load_matrices(void* const* lanes) {
   }
 }
 
-template <int kMatrices, bool kTransposed>
+template <bool kTransposed>
 void ldmatrix(const char* operation, unsigned* results, const void* shared_row) {
-  // Of every lane, also where two matrices use only half of them: sm_75 asks for that.
   const std::size_t offset = simt::shared_offset(operation, shared_row);
   MatrixRow mine{static_cast<const char*>(shared_row), offset, results};
-  simt::warp_collective(operation, &mine, load_matrices<kMatrices, kTransposed>);
+  simt::warp_collective(operation, &mine, load_matrices<kTransposed>);
 }
 
 }  // namespace detail
 
 inline void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
-  detail::ldmatrix<4, false>("load_matrix_x4", r, shared_row);
+  detail::ldmatrix<false>("load_matrix_x4", r, shared_row);
 }
 
 inline void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
-  detail::ldmatrix<4, true>("load_matrix_x4_transposed", r, shared_row);
-}
-
-inline void load_matrix_x2(unsigned (&r)[2], const void* shared_row) {
-  detail::ldmatrix<2, false>("load_matrix_x2", r, shared_row);
-}
-
-inline void load_matrix_x2_transposed(unsigned (&r)[2], const void* shared_row) {
-  detail::ldmatrix<2, true>("load_matrix_x2_transposed", r, shared_row);
+  detail::ldmatrix<true>("load_matrix_x4_transposed", r, shared_row);
 }
 
 inline void load_matrix_x4(unsigned (&r)[4], SharedAddress shared_row) {
@@ -87,12 +78,6 @@ inline void load_matrix_x4(unsigned (&r)[4], SharedAddress shared_row) {
 }
 inline void load_matrix_x4_transposed(unsigned (&r)[4], SharedAddress shared_row) {
   load_matrix_x4_transposed(r, detail::pointer_to(shared_row));
-}
-inline void load_matrix_x2(unsigned (&r)[2], SharedAddress shared_row) {
-  load_matrix_x2(r, detail::pointer_to(shared_row));
-}
-inline void load_matrix_x2_transposed(unsigned (&r)[2], SharedAddress shared_row) {
-  load_matrix_x2_transposed(r, detail::pointer_to(shared_row));
 }
 
 }  // namespace trencadis::ptx

@@ -109,8 +109,4 @@ inline bool any_in_warp(bool predicate) {
   return detail::vote("any_in_warp", predicate) != 0;
 }
 
-inline unsigned ballot(bool predicate) {
-  return detail::vote("ballot", predicate);
-}
-
 }  // namespace trencadis::ptx
