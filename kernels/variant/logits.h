@@ -18,7 +18,7 @@ struct SoftCap {
   static constexpr HookSet hooks = kLogitsTransform;
   template <class P>
   TRENCADIS_FN static float logits_transform(const P& p, float logit, const LogitCoord&) {
-    return p.soft_cap * tanh_f32(logit / p.soft_cap);
+    return p.soft_cap * tanh_f32(logit * (1.0f / p.soft_cap));
   }
 };
 
@@ -27,7 +27,9 @@ struct Alibi {
   static constexpr HookSet hooks = kLogitsTransform;
   template <class P>
   TRENCADIS_FN static float logits_transform(const P& p, float logit, const LogitCoord& at) {
-    return logit + p.alibi_slopes[at.qo_head] * static_cast<float>(at.kv_pos - row_position(at));
+    // Exact for positions up to 2^24. A key's is converted once for all rows.
+    const float distance = static_cast<float>(at.kv_pos) - static_cast<float>(row_position(at));
+    return logit + p.alibi_slopes[at.qo_head] * distance;
   }
 };
 

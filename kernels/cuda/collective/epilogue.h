@@ -175,9 +175,9 @@ class Epilogue {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
       if (!loop_.has_part()) break;
-      const float sum = sum_of_quad(loop_.state[r].sum);
+      const float sum = sum_of_quad(loop_.state(r).sum);
       if (ptx::lane_index() % 4 == 0) {
-        maxima()[loop_.state_row(r)] = loop_.state[r].base * loop_.unit();
+        maxima()[loop_.state_row(r)] = loop_.state(r).base * loop_.unit();
         sums()[loop_.state_row(r)] = sum;
       }
     }
@@ -337,11 +337,11 @@ class WarpEpilogue {
   TRENCADIS_DEVICE void run() const {
 #pragma unroll
     for (int r = 0; r < Loop::kThreadRows; ++r) {
-      const float sum = sum_of_quad(loop_.state[r].sum);
+      const float sum = sum_of_quad(loop_.state(r).sum);
       const int tile_row = loop_.thread_row(r);
       const RowEntry row = loop_.row(tile_row);
       RowTotal total{0.0f, 1.0f};
-      if constexpr (Config::kUseSoftmax) total = {loop_.state[r].base * loop_.unit(), sum};
+      if constexpr (Config::kUseSoftmax) total = {loop_.state(r).base * loop_.unit(), sum};
       if (to_.is_final())
         write_final(r, tile_row, row, total);
       else if (tile_row < block_.rows)

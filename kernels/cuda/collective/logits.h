@@ -156,36 +156,65 @@ TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int 
   });
 }
 
+/// What a thread knows of the softmax of its rows.
+template <int kRowTiles>
+struct SoftmaxRows {
+  static constexpr int kRows = 2 * kRowTiles;
+  RowState state[kRows];
+  /// Whether an offset (softmax.h) of the warp's is beyond kLargestOffset; it changes with the
+  /// bases.
+  bool far = false;
+};
+
+/// Chains of additions or comparisons side by side: one alone waits for each of its own.
+inline constexpr int kChains = 4;
+
 /// Moves the bases of rows that the tile outgrows, and their sums with them. False where no row of
 /// the warp has; otherwise rescale[r] is what the outputs of a row are to be multiplied by. Of a
 /// row whose base stays it is 1: its bits are its own.
 template <int kRowTiles, int kKeyTiles>
 TRENCADIS_DEVICE bool raise_bases(const float (&s)[kRowTiles][kKeyTiles][4],
-                                  RowState (&state)[2 * kRowTiles], float factor,
+                                  SoftmaxRows<kRowTiles>& rows, float factor,
                                   float (&rescale)[2 * kRowTiles]) {
   constexpr int kThreadRows = 2 * kRowTiles;
+  constexpr int kColumns = 2 * kKeyTiles;
+  constexpr int kSide = min_of(kChains, kColumns);
+  RowState(&state)[kThreadRows] = rows.state;
   const auto at = [&](int r, int i) { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; };
-  float largest[kThreadRows];
+  float largest[kThreadRows][kSide];
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r) largest[r] = at(r, 0);
+  for (int i = 0; i < kColumns; ++i)
 #pragma unroll
-  for (int i = 1; i < 2 * kKeyTiles; ++i)
+    for (int r = 0; r < kThreadRows; ++r) {
+      float& chain = largest[r][i % kSide];
+      chain = i < kSide ? at(r, i) : fmaxf(chain, at(r, i));
+    }
 #pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) largest[r] = fmaxf(largest[r], at(r, i));
+  for (int half = kSide / 2; half > 0; half /= 2)
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r) largest[r] = max_of_quad(largest[r]);
+    for (int n = 0; n < half; ++n)
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r)
+        largest[r][n] = fmaxf(largest[r][n], largest[r][n + half]);
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) largest[r][0] = max_of_quad(largest[r][0]);
   // Of the smallest scales it would be infinite, and minus infinity plus that is no number.
   const float slack = fminf(kSlack / factor, 1e38f);
   bool outgrown = false;
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r)
-    outgrown = outgrown || outgrows(state[r], largest[r], slack);
+    outgrown = outgrown || outgrows(state[r], largest[r][0], slack);
   if (!ptx::any_in_warp(outgrown)) [[likely]]
     return false;
+  bool far = false;
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r)
-    rescale[r] =
-        outgrows(state[r], largest[r], slack) ? take_base(state[r], largest[r], factor) : 1.0f;
+  for (int r = 0; r < kThreadRows; ++r) {
+    rescale[r] = outgrows(state[r], largest[r][0], slack)
+                     ? take_base(state[r], largest[r][0], factor)
+                     : 1.0f;
+    far = far || !(fabsf(offset_of(state[r], factor)) <= kLargestOffset);
+  }
+  rows.far = ptx::any_in_warp(far);
   return true;
 }
 
@@ -203,34 +232,42 @@ TRENCADIS_DEVICE void scale_rows(float (&o)[kRowTiles][kOutTiles][4],
 
 /// Logits become weights relative to their rows' bases, and add to the rows' sums.
 template <int kRowTiles, int kKeyTiles>
-TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4], RowState (&state)[2 * kRowTiles],
+TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4], SoftmaxRows<kRowTiles>& rows,
                             float factor) {
   constexpr int kThreadRows = 2 * kRowTiles;
+  constexpr int kColumns = 2 * kKeyTiles;
+  constexpr int kSide = min_of(kChains, kColumns);
   const auto at = [&](int r, int i) -> float& { return s[r / 2][i / 2][r % 2 * 2 + i % 2]; };
   float offset[kThreadRows];
-  bool large = false;
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r) {
-    offset[r] = offset_of(state[r], factor);
-    large = large || !(fabsf(offset[r]) <= kLargestOffset);
-  }
-  if (ptx::any_in_warp(large)) [[unlikely]] {
+  for (int r = 0; r < kThreadRows; ++r) offset[r] = offset_of(rows.state[r], factor);
+  if (rows.far) [[unlikely]] {
 #pragma unroll
     for (int r = 0; r < kThreadRows; ++r) {
       if (fabsf(offset[r]) <= kLargestOffset) continue;
 #pragma unroll
-      for (int i = 0; i < 2 * kKeyTiles; ++i) at(r, i) -= state[r].base;
+      for (int i = 0; i < kColumns; ++i) at(r, i) -= rows.state[r].base;
       offset[r] = 0.0f;
     }
   }
+  float sum[kThreadRows][kSide];
 #pragma unroll
-  for (int i = 0; i < 2 * kKeyTiles; ++i) {
+  for (int i = 0; i < kColumns; ++i) {
 #pragma unroll
     for (int r = 0; r < kThreadRows; ++r) {
       at(r, i) = ptx::exp2_approx(fmaf(at(r, i), factor, offset[r]));
-      state[r].sum += at(r, i);
+      float& chain = sum[r][i % kSide];
+      chain = i < kSide ? at(r, i) : chain + at(r, i);
     }
   }
+#pragma unroll
+  for (int half = kSide / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int n = 0; n < half; ++n)
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r) sum[r][n] += sum[r][n + half];
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) rows.state[r].sum += sum[r][0];
 }
 
 }  // namespace trencadis::collective

@@ -86,15 +86,12 @@ class RingItems {
   TRENCADIS_DEVICE explicit RingItems(char* shared) : shared_(shared) {}
 
   /// Waits for the item in turn; RingWork::kNoMore is its class where there is none.
-  TRENCADIS_DEVICE RingWork& await() const { return await(place_); }
-  TRENCADIS_DEVICE int buffer() const { return place_.index; }
-  /// The item after it, which needs a buffer of its own.
-  TRENCADIS_DEVICE RingWork& await_next() const {
-    static_assert(Layout::kQueries > 1);
-    return await(after(place_));
+  TRENCADIS_DEVICE RingWork& await() const {
+    ptx::wait_phase(Layout::queries_full(shared_, place_.index), place_.parity);
+    ptx::show_to_products();
+    return Layout::work(shared_, place_.index);
   }
-  TRENCADIS_DEVICE int next_buffer() const { return after(place_).index; }
-
+  TRENCADIS_DEVICE int buffer() const { return place_.index; }
   /// The warp is done with the item in turn.
   TRENCADIS_DEVICE void finish() {
     ptx::sync_warp();
@@ -103,20 +100,8 @@ class RingItems {
   }
 
  private:
-  using Place = RingPlace<Layout::kQueries>;
-
-  TRENCADIS_DEVICE RingWork& await(const Place& place) const {
-    ptx::wait_phase(Layout::queries_full(shared_, place.index), place.parity);
-    ptx::show_to_products();
-    return Layout::work(shared_, place.index);
-  }
-  TRENCADIS_DEVICE static Place after(Place place) {
-    place.next();
-    return place;
-  }
-
   char* shared_;
-  Place place_;
+  RingPlace<Layout::kQueries> place_;
 };
 
 /// An item, as hooks and epilogues ask for it.
@@ -152,7 +137,6 @@ class RingItem {
     return clear_tiles<Layout::kTokens>(launch_, block(), row(first), row(last), tokens.in_order(),
                                         tokens.begin(), tokens.end());
   }
-  TRENCADIS_DEVICE void turn_to(int buffer) { buffer_ = buffer; }
 
  private:
   const Launch<Config>& launch_;

@@ -68,7 +68,7 @@ TRENCADIS_DEVICE void arrive(const Launch<Config>& launch, const contract::PlanI
          [] { sync_consumers<Config>(); });
 }
 
-/// The item in turn, and perhaps some that follow it.
+/// The item in turn.
 template <class Config, class Tile>
 TRENCADIS_DEVICE void run_ring_tile(const Launch<Config>& launch, const contract::PlanImage& plan,
                                     RingItems<Config>& items, RingReader<Config>& ring) {
@@ -78,15 +78,14 @@ TRENCADIS_DEVICE void run_ring_tile(const Launch<Config>& launch, const contract
     loop.run(ring);
     Epilogue<Config, Loop>(loop, loop.work().to).run();
     arrive(launch, plan, loop.work());
-    items.finish();
   } else {
     using Loop = WarpgroupLoop<Config, Tile>;
-    Loop(launch, items.buffer()).run(items, ring, [&](const typename Loop::Rows& rows) {
-      if (Loop::has_rows(rows.item.work()))
-        WarpEpilogue<Config, typename Loop::Rows>(rows, rows.item.work().to).run();
-      arrive(launch, plan, rows.item.work());
-    });
+    Loop loop(launch, items.buffer());
+    loop.run(ring);
+    if (Loop::has_rows(loop.work())) WarpEpilogue<Config, Loop>(loop, loop.work().to).run();
+    arrive(launch, plan, loop.work());
   }
+  items.finish();
 }
 
 /// Calls run_ring_tile for the class with the index `tile_class`.

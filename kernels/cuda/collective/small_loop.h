@@ -73,8 +73,8 @@ class SmallLoop : public RingItem<Config> {
       if (has_part()) {
         if constexpr (Config::kUseSoftmax) {
           float rescale[kThreadRows];
-          if (raise_bases(s, state, this->factor(), rescale)) scale_rows(o, rescale);
-          weigh(s, state, this->factor());
+          if (raise_bases(s, softmax_, this->factor(), rescale)) scale_rows(o, rescale);
+          weigh(s, softmax_, this->factor());
         }
         multiply_values<Tag, ValueTile>(
             tile::walk_rows<ValueTile>(ring.tile(slot), warp_key(), lane), s, o);
@@ -85,7 +85,9 @@ class SmallLoop : public RingItem<Config> {
 
   // What the epilogue takes.
   float o[1][kOutTiles][4];
-  RowState state[kThreadRows];
+  TRENCADIS_DEVICE const RowState& state(int r) const {
+    return softmax_.state[r];
+  }
 
   TRENCADIS_DEVICE const ClearTiles& clear_tiles() const {
     return clear_;
@@ -105,6 +107,7 @@ class SmallLoop : public RingItem<Config> {
 
  private:
   ClearTiles clear_;
+  SoftmaxRows<1> softmax_;
 };
 
 }  // namespace trencadis::collective

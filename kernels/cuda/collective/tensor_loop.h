@@ -64,7 +64,7 @@ class TensorLoop {
 
   // What the epilogue takes.
   float o[kRowTiles][kOutTiles][4];
-  RowState state[kThreadRows];
+  TRENCADIS_DEVICE const RowState& state(int r) const { return softmax_.state[r]; }
 
   /// Whether the warp has rows and keys of a tile.
   TRENCADIS_DEVICE bool has_part() const {
@@ -144,8 +144,8 @@ class TensorLoop {
  private:
   TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4]) {
     float rescale[kThreadRows];
-    if (raise_bases(s, state, factor(), rescale)) scale_rows(o, rescale);
-    collective::weigh(s, state, factor());
+    if (raise_bases(s, softmax_, factor(), rescale)) scale_rows(o, rescale);
+    collective::weigh(s, softmax_, factor());
   }
 
   // --- one tile ----------------------------------------------------------------------------------
@@ -199,6 +199,7 @@ class TensorLoop {
   const Block& block_;
   const int thread_;
   ClearTiles clear_;
+  SoftmaxRows<kRowTiles> softmax_;
 };
 
 }  // namespace trencadis::collective
