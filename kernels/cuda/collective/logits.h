@@ -19,6 +19,11 @@ template <class Config>
 inline constexpr bool kTransformsLogits =
     variant::kHasHook<typename Config::Functor, variant::kLogitsTransform>;
 
+/// Whether s is a logit already when the softmax sees it. Otherwise the softmax applies the scale,
+/// and a negative one turns the sign of the queries.
+template <class Config>
+inline constexpr bool kScalesLogits = kTransformsLogits<Config> || !Config::kUseSoftmax;
+
 /// What one unit of s is worth as a logit.
 template <class Config>
 TRENCADIS_DEVICE float logit_unit(const Launch<Config>& launch) {
@@ -48,18 +53,27 @@ TRENCADIS_DEVICE ClearTiles clear_tiles(const Launch<Config>& launch, const Bloc
   return {(hidden + kTokens - 1) / kTokens, min_of(whole, shown / kTokens)};
 }
 
-/// Of a tile's tokens, those that a row sees of a tile that lies in order: [first, last], counted
-/// from a thread's own first column, so that its columns are compared as constants.
+/// What a row sees of a thread's columns of a tile, a bit each: bit 2 j + c is element c of the
+/// j-th tile of 8. What hides is found in a loop of its own, which is small, and applied in one.
 struct VisibleColumns {
-  int first, last;
-  TRENCADIS_FN bool holds(int column) const { return column >= first && column <= last; }
+  unsigned bits;
+  TRENCADIS_FN bool holds(int j, int c) const { return (bits >> (2 * j + c) & 1) != 0; }
 
+  /// Of a tile that lies in order from `tile_position` on; the thread's first column is `own`.
   TRENCADIS_FN static VisibleColumns of(const Visible& keys, int tile_position, int tokens,
                                         int own) {
     // Compared before it is subtracted from: a bound that is none is far enough to overflow.
     const int first = max_of(keys.first, tile_position) - tile_position;
     const int last = max_of(keys.last, tile_position - 1) - tile_position;
-    return {first - own, min_of(last, tokens - 1) - own};
+    return {below(min_of(last, tokens - 1) + 1 - own) & ~below(first - own)};
+  }
+
+ private:
+  /// The columns whose distance from the first is below `distance`.
+  TRENCADIS_FN static unsigned below(int distance) {
+    if (distance <= 0) return 0;
+    const int count = distance / 8 * 2 + min_of(distance % 8, 2);
+    return count >= 32 ? ~0u : (1u << count) - 1;
   }
 };
 
@@ -75,69 +89,71 @@ TRENCADIS_DEVICE void each_logit(Visit visit) {
 }
 
 /// Hooks and masks. Afterwards s is the logit: divided by the scale where no hook has seen it and
-/// the softmax is still to apply it.
+/// the softmax is still to apply it, for queries whose sign a negative scale has turned.
 template <class Config, class Loop, class Source, int kRowTiles, int kKeyTiles>
 TRENCADIS_DEVICE void finish_logits(const Loop& loop, const Source& source, int tile,
                                     float (&s)[kRowTiles][kKeyTiles][4]) {
   using Functor = typename Config::Functor;
   constexpr int kThreadRows = 2 * kRowTiles;
-  constexpr bool kScaled = kTransformsLogits<Config> || !Config::kUseSoftmax;
   constexpr bool kHooks = kTransformsLogits<Config> || kMasksLogits<Config>;
   constexpr float kHidden = Config::kUseSoftmax ? negative_infinity() : 0.0f;
+  static_assert(2 * kKeyTiles <= 32, "a bit a column");
   const auto at = [&](int r, int j, int c) -> float& { return s[r / 2][j][r % 2 * 2 + c]; };
   const Launch<Config>& launch = loop.launch();
   const bool clear = loop.clear_tiles().holds(tile);
-  if constexpr (kScaled) {
+  if constexpr (kScalesLogits<Config>) {
     const float scale = launch.negate ? -launch.scale : launch.scale;
     each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) *= scale; });
-  } else {
-    if (launch.negate)
-      each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) { at(r, j, c) = -at(r, j, c); });
   }
-  if (!kHooks && clear) return;
+  if (!kHooks && clear) [[likely]]
+    return;
   const Block& block = loop.block();
   const bool in_order = source.in_order();
   const int tokens = source.tokens(tile);
   const int first_position = source.position(tile, 0);
+  const auto position_of = [&](int token) {
+    return in_order ? first_position + min_of(token, tokens - 1) : source.position(tile, token);
+  };
   // Read again for each tile that asks: most do not, and registers are dearer.
   RowEntry rows[kThreadRows];
-  Visible visible[kThreadRows];
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r) {
-    rows[r] = loop.row(loop.thread_row(r));
-    visible[r] = launch.bounds.visible(block.position(rows[r].qo_pos));
-  }
-  if constexpr (kHooks) {
-    const int last_position = first_position + tokens - 1;
+  for (int r = 0; r < kThreadRows; ++r) rows[r] = loop.row(loop.thread_row(r));
+  if constexpr (kTransformsLogits<Config>)
     each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
-      const int token = loop.warp_key() + loop.thread_column(j, c);
-      const int position =
-          in_order ? min_of(first_position + token, last_position) : source.position(tile, token);
-      if constexpr (kTransformsLogits<Config>)
-        at(r, j, c) = Functor::logits_transform(launch.variant, at(r, j, c),
-                                                block.logit_coord(rows[r], position));
-      if constexpr (kMasksLogits<Config>) {
-        if (!Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position)))
-          at(r, j, c) = kHidden;
-      }
+      const int position = position_of(loop.warp_key() + loop.thread_column(j, c));
+      at(r, j, c) = Functor::logits_transform(launch.variant, at(r, j, c),
+                                              block.logit_coord(rows[r], position));
     });
-    if (clear) return;
-  }
-  if (in_order) {
+  if (!kMasksLogits<Config> && clear) [[likely]]
+    return;
+
+  VisibleColumns columns[kThreadRows];
+  if (in_order && !kMasksLogits<Config>) {
     const int own = loop.warp_key() + loop.thread_column(0, 0);
-    VisibleColumns columns[kThreadRows];
 #pragma unroll
     for (int r = 0; r < kThreadRows; ++r)
-      columns[r] = VisibleColumns::of(visible[r], first_position, tokens, own);
-    each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
-      if (!columns[r].holds(8 * j + c)) at(r, j, c) = kHidden;
-    });
+      columns[r] = VisibleColumns::of(launch.bounds.visible(block.position(rows[r].qo_pos)),
+                                      first_position, tokens, own);
   } else {
-    each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
-      const int token = loop.warp_key() + loop.thread_column(j, c);
-      if (token >= tokens || !visible[r].holds(source.position(tile, token))) at(r, j, c) = kHidden;
-    });
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r) columns[r].bits = 0;
+#pragma unroll 1
+    for (int i = 0; i < 2 * kKeyTiles; ++i) {
+      const int token = loop.warp_key() + loop.thread_column(i / 2, i % 2);
+      const int position = position_of(token);
+#pragma unroll
+      for (int r = 0; r < kThreadRows; ++r) {
+        bool keep =
+            token < tokens && launch.bounds.visible(block.position(rows[r].qo_pos)).holds(position);
+        if constexpr (kMasksLogits<Config>)
+          keep = keep && Functor::logits_mask(launch.variant, block.logit_coord(rows[r], position));
+        columns[r].bits |= (keep ? 1u : 0u) << i;
+      }
+    }
   }
+  each_logit<kRowTiles, kKeyTiles>([&](int r, int j, int c) {
+    if (!columns[r].holds(j, c)) at(r, j, c) = kHidden;
+  });
 }
 
 /// Moves the bases of rows that the tile outgrows, and their sums with them. False where no row of
@@ -164,7 +180,8 @@ TRENCADIS_DEVICE bool raise_bases(const float (&s)[kRowTiles][kKeyTiles][4],
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r)
     outgrown = outgrown || outgrows(state[r], largest[r], slack);
-  if (!ptx::any_in_warp(outgrown)) return false;
+  if (!ptx::any_in_warp(outgrown)) [[likely]]
+    return false;
 #pragma unroll
   for (int r = 0; r < kThreadRows; ++r)
     rescale[r] =
@@ -197,7 +214,7 @@ TRENCADIS_DEVICE void weigh(float (&s)[kRowTiles][kKeyTiles][4], RowState (&stat
     offset[r] = offset_of(state[r], factor);
     large = large || !(fabsf(offset[r]) <= kLargestOffset);
   }
-  if (ptx::any_in_warp(large)) {
+  if (ptx::any_in_warp(large)) [[unlikely]] {
 #pragma unroll
     for (int r = 0; r < kThreadRows; ++r) {
       if (fabsf(offset[r]) <= kLargestOffset) continue;

@@ -27,7 +27,7 @@ namespace trencadis::collective {
 inline constexpr variant::HookSet kRingHooks =
     variant::kQueryTransform | variant::kLogitsTransform | variant::kOutputTransform;
 
-/// Rewrites the queries in shared memory; nothing for functors without the hook.
+/// Rewrites the queries in shared memory: the hook, and the sign of a negative scale.
 template <class Config>
 TRENCADIS_DEVICE void transform_queries(const Launch<Config>& launch, const RingWork& work,
                                         int buffer) {
@@ -47,6 +47,13 @@ TRENCADIS_DEVICE void transform_queries(const Launch<Config>& launch, const Ring
             return Functor::query_transform(launch.variant, row, d, at);
           });
     }
+    ptx::show_to_products();
+    sync_consumers<Config>();
+  }
+  if (!kScalesLogits<Config> && launch.negate) [[unlikely]] {
+    negate_rows<typename Layout::QueryTile>(
+        ptx::shared_place(launch.shared) + (Layout::kQuery + buffer * Layout::kQueryBytes),
+        work.block.rows, ptx::thread_index(), Layout::kThreads);
     ptx::show_to_products();
     sync_consumers<Config>();
   }

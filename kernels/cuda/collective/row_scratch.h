@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/collective/element.h"
+#include "cuda/ptx/memory.h"
 #include "cuda/ptx/thread.h"
 #include "cuda/tile/shared_tile.h"
 
@@ -29,6 +30,19 @@ TRENCADIS_DEVICE void rewrite_row(char* tile, int row, float* scratch, Fn elemen
   for (int d = ptx::lane_index(); d < kDim; d += 32)
     *at(d) = Element<Tag>::store(element(source, d));
   ptx::sync_warp();
+}
+
+/// Turns the sign of the first `rows` rows of a tile of 16-bit elements; `thread` of `threads`.
+template <class Tile>
+TRENCADIS_DEVICE void negate_rows(ptx::SharedAddress tile, int rows, int thread, int threads) {
+#pragma unroll 1
+  for (int i = thread; i < rows * Tile::kChunks; i += threads) {
+    const ptx::SharedAddress at = tile + Tile::offset(i / Tile::kChunks, i % Tile::kChunks);
+    ptx::Bytes16 bytes = ptx::load_shared_16(at);
+#pragma unroll
+    for (unsigned& word : bytes.w) word ^= 0x80008000u;
+    ptx::store_shared_16(at, bytes);
+  }
 }
 
 }  // namespace trencadis::collective

@@ -12,6 +12,7 @@
 #include "cuda/collective/launch.h"
 #include "cuda/collective/logits.h"
 #include "cuda/collective/queries.h"
+#include "cuda/collective/row_scratch.h"
 #include "cuda/collective/shape.h"
 #include "cuda/collective/softmax.h"
 #include "cuda/collective/transform.h"
@@ -81,6 +82,12 @@ class TensorLoop {
 #pragma unroll 1
     for (int tile = 0; tile < Shape::kStages - 1; ++tile) source.copy(tile);
     Queries<Config, Shape>::transform(launch_.variant, block_, launch_.shared);
+    if (!kScalesLogits<Config> && launch_.negate) [[unlikely]] {
+      ptx::wait_copies<0>();
+      ptx::sync_cta();
+      negate_rows<QueryTile>(ptx::shared_place(launch_.shared) + Shape::kQuery, block_.rows,
+                             thread_, Shape::kThreads);
+    }
     clear_ =
         collective::clear_tiles<Shape::kTokens>(launch_, block_, row(0), row(block_.rows - 1),
                                                 source.in_order(), source.begin(), source.end());

@@ -169,6 +169,7 @@ class WarpgroupLoop : public RingItem<Config> {
   TRENCADIS_DEVICE bool turn_to_next(const RingItems<Config>& items) {
     if constexpr (Layout::kQueries > 1 &&
                   !variant::kHasHook<typename Config::Functor, variant::kQueryTransform>) {
+      if (!kScalesLogits<Config> && this->launch().negate) return false;
       const RingWork& next = items.await_next();
       if (next.tile_class != this->work().tile_class || !has_rows(next)) return false;
       this->turn_to(items.next_buffer());

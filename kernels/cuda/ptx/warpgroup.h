@@ -16,19 +16,26 @@ namespace trencadis::ptx {
 /// chunks of a slab's row turned by the row's number modulo 8, at the address of a row's first
 /// chunk. Bits as the products take them.
 struct SharedMatrix {
-  unsigned long long bits;
+  unsigned place;  // the address and the distance of slabs, in 16 bytes
+  unsigned shape;  // the distance of eight rows, and the swizzle
 
   /// `group_bytes` from eight rows to the next eight; `slab_bytes` from a slab to the next one,
-  /// which only operands read across their rows ask for.
+  /// which only operands read across their rows ask for. The warp agrees on all.
   TRENCADIS_DEVICE static SharedMatrix at(SharedAddress address, int slab_bytes, int group_bytes) {
-    constexpr unsigned long long kSwizzle128 = 1ull << 62;
-    return {(address.bits & 0x3ffffu) >> 4 |
-            static_cast<unsigned long long>(slab_bytes >> 4) << 16 |
-            static_cast<unsigned long long>(group_bytes >> 4) << 32 | kSwizzle128};
+    constexpr unsigned kSwizzle128 = 1u << 30;
+    const unsigned place = (address.bits & 0x3ffffu) >> 4 | static_cast<unsigned>(slab_bytes >> 4)
+                                                                << 16;
+    // Products take it from the registers that a warp shares; said so, steps are added there.
+    return {shuffle(place, 0), static_cast<unsigned>(group_bytes >> 4) | kSwizzle128};
   }
   /// The matrix that begins so many bytes further on, a multiple of 16.
   TRENCADIS_DEVICE SharedMatrix operator+(int bytes) const {
-    return {bits + static_cast<unsigned long long>(bytes / 16)};
+    return {place + static_cast<unsigned>(bytes / 16), shape};
+  }
+  TRENCADIS_DEVICE unsigned long long bits() const {
+    unsigned long long both;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(both) : "r"(place), "r"(shape));
+    return both;
   }
 };
 
@@ -95,13 +102,13 @@ TRENCADIS_DEVICE void grow_registers() {
                "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NUMBERS "}, " A \
                ", " B ", p, 1, 1, 0, 0;\n}"                                                        \
                : D                                                                                 \
-               : "l"(a.bits), "l"(b.bits), "r"(adds ? 1 : 0))
+               : "l"(a.bits()), "l"(b.bits()), "r"(adds ? 1 : 0))
 // P V: the row operand in registers, the column operand's rows across the sum.
 #define TRENCADIS_MULTIPLY_REGISTERS(N, TYPE, D, NUMBERS, A, B)                                    \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NUMBERS "}, " A \
                ", " B ", 1, 1, 1, 1;"                                                              \
                : D                                                                                 \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits))
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits()))
 
 /// d (+)= a b^T over 16 columns of 64 rows of a and kTiles * 8 rows of b; without `adds` what d
 /// holds is not looked at.
