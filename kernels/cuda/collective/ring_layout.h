@@ -68,10 +68,6 @@ struct alignas(16) RingCursor {
   int next_segment;  // of the queue
   int index;         // of the item, in the segment
   int unused;
-  // Of the item whose tiles are brought.
-  int begin, end;  // storage tokens
-  int first_page;
-  int kv_head;
 };
 
 template <class Tiles>
@@ -99,8 +95,8 @@ struct RingLayout {
   static constexpr int kProducerThreads = 128;
   static constexpr int kProducerWarps = kProducerThreads / 32;
   /// Of a thread: what a CTA of three warpgroups has, dealt to whom needs them.
-  static constexpr int kProducerRegisters = 40;
-  static constexpr int kConsumerRegisters = 232;
+  static constexpr int kProducerRegisters = 56;
+  static constexpr int kConsumerRegisters = 224;
 
   static constexpr int kDimQk = Config::kHeadDimQk;
   static constexpr int kDimVo = Config::kHeadDimVo;

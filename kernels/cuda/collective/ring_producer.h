@@ -38,9 +38,13 @@ class RingProducer {
     if (more) look_ahead();
     // Tensors may come from the kernel before; plans do not.
     ptx::wait_for_dependencies();
-    bring_queries(more);
+    if (!more) bring_queries(false);
+    bool first = true;
 #pragma unroll 1
-    while (more) more = bring_tiles();
+    while (more) {
+      more = bring_tiles(first);
+      first = false;
+    }
   }
 
  private:
@@ -127,29 +131,19 @@ class RingProducer {
   /// The tiles of the cursor's item are the next to be brought; asks for the pages of the first.
   TRENCADIS_DEVICE void look_ahead() {
     const contract::ImageItem& item = *cursor().item;
-    const int begin = item.kv_begin;
-    const int end = item.kv_end;
-    const int first_page = item.block.first_page;
-    const int kv_head = cursor().segment->kv_head;
-    ptx::sync_warp();
-    if (lane() == 0) {
-      RingCursor& at = cursor();
-      at.begin = begin;
-      at.end = end;
-      at.first_page = first_page;
-      at.kv_head = kv_head;
-    }
-    ptx::sync_warp();
+    begin_ = item.kv_begin;
+    end_ = item.kv_end;
+    first_page_ = item.block.first_page;
     look_up(0);
   }
 
   /// The tiles of an item, and the queries of the next before the last values. Whether there is a
   /// next, which the cursor then is at.
-  TRENCADIS_DEVICE bool bring_tiles() {
-    const int tiles = (cursor().end - cursor().begin + Layout::kTokens - 1) / Layout::kTokens;
+  TRENCADIS_DEVICE bool bring_tiles(bool first) {
+    const int tiles = (end_ - begin_ + Layout::kTokens - 1) / Layout::kTokens;
     // Consumers of large tiles ask for the next keys before the values of the last.
     const int lag = values_lag<0>(typename Config::TileClasses{}, cursor().item->block.tile_class);
-    const int kv_head = cursor().kv_head;
+    const int kv_head = cursor().segment->kv_head;
     const char* const keys = element_at<Tag>(
         params_.k, kv_head * params_.k_stride_head + chunk() * (tile::kChunkBytes / 2));
     const char* const values = element_at<Tag>(
@@ -164,6 +158,9 @@ class RingProducer {
         place_position(position);
         copy_tile<typename Layout::KeyTile>(keys, strides().key_unit, table(t % 2 * 2));
       }
+      // Nobody has brought the first item's queries; its first keys, which take longest, are on
+      // their way by now.
+      if (first && t == 0) bring_queries(true);
       if (t + 1 == tiles) {
         more = next_item();
         if (more) look_ahead();
@@ -257,14 +254,14 @@ class RingProducer {
   /// The lane's token of a tile; beyond the last the last again, since a weight of 0 wants a number
   /// beside it.
   TRENCADIS_DEVICE int token_of(int tile) const {
-    return min_of(cursor().begin + tile * Layout::kTokens + token_row(), cursor().end - 1);
+    return min_of(begin_ + tile * Layout::kTokens + token_row(), end_ - 1);
   }
 
   /// Asks for its page. The answer is not looked at before publish(), so that nobody waits for
   /// memory in between.
   TRENCADIS_DEVICE void look_up(int tile) {
     const int column = params_.kv.page.divide(token_of(tile));
-    const int entry = cursor().first_page + column;
+    const int entry = first_page_ + column;
     const PageTable& pages = page_table();
     page_ = pages.pages != nullptr ? pages.pages[entry] : entry;
     place_ = pages.positions != nullptr ? pages.positions[entry] : column;
@@ -364,6 +361,10 @@ class RingProducer {
   // Of the lane's token of the next tile: its page, and which of the block columns that is.
   int page_ = 0;
   int place_ = 0;
+  // The item whose tiles are brought: storage tokens, and where its pages are in the table.
+  int begin_ = 0;
+  int end_ = 0;
+  int first_page_ = 0;
 };
 
 }  // namespace trencadis::collective

@@ -77,7 +77,7 @@ std::int64_t vector_bytes(const Extents& x, std::int64_t tokens, int stages) {
 /// kernels/cuda/collective/ring_layout.h and small_loop.h. Rows are whole slabs of 64 elements.
 std::int64_t ring_bytes(const AttentionSpec& spec, const codegen::CudaKernelConfig& config) {
   constexpr std::int64_t kSlab = 64, kElement = 2;
-  constexpr std::int64_t kPageTable = 32, kStrides = 48, kCursors = 4 * 48, kWork = 80,
+  constexpr std::int64_t kPageTable = 32, kStrides = 48, kCursors = 4 * 32, kWork = 80,
                          kBarrier = 8;
   constexpr std::int64_t kProducerRows = 128, kStatesOfRows = 16;
   const std::int64_t dim_qk = round_up(spec.head_dim_qk, kSlab),
