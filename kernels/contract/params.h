@@ -17,6 +17,7 @@ struct BsrParams {
   const std::int32_t* positions;  // [nnz] logical block column; null: j
   const std::int32_t* kv_lens;    // [rows] storage tokens
   std::int64_t block_cols;        // P
+  std::int64_t blocks;            // ids are below it; for the host alone
   std::int32_t rows;
   Divisor page;  // by block_cols
 };

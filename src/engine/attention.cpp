@@ -261,6 +261,7 @@ void Attention::run(const RunArgs& args) {
   const Plan::Impl& plan = self.plans[self.current].impl();
   if (self.config.debug_checks) [[unlikely]]
     self.check_plan(plan, args);
+  self.params.kv.blocks = self.facts.blocks_used;
   self.executor->run(plan.buffer.view(), self.params, args.stream);
 }
 

@@ -66,6 +66,24 @@ Problem within_limits(Batch batch, PlanOptions options = {}) {
       .build();
 }
 
+TEST_F(BackendTest, A1PoolsBeyondTheReachOfTheHopperTemplateAreRefused) {
+  use(plain_bf16());
+  const Problem problem = builder(plain_bf16()).lengths({{1, 300}, {20, 64}}).build();
+  Attention attention(problem.spec, cuda_config(problem));
+  attention.plan(problem.plan_input(), stream());
+  FixedTensors tensors(problem);
+  RunArgs args = tensors.args(problem, stream());
+  std::vector<std::int64_t> strides(args.k.strides().begin(), args.k.strides().end());
+  strides[0] = (std::int64_t{1} << 33) + 8;  // multiples of 8: 2^30 units from page to page
+  args.k = TensorView(args.k.data(), args.k.dtype(), args.k.shape(), strides, args.k.device());
+  const int launched = fake().count("launch");
+  expect_error(ErrorKind::not_supported,
+               {"k has pages 8589934600 elements apart", "2^31 units of 8 elements",
+                "TRENCADIS_CUDA_TEMPLATE=portable"},
+               [&] { attention.run(args); });
+  EXPECT_EQ(fake().count("launch"), launched);
+}
+
 TEST_F(BackendTest, DecodePrefillAndMixed) {
   expect_right(plain_bf16());
 }

@@ -34,6 +34,7 @@ CompiledKernel::CompiledKernel(const AttentionSpec& spec, const KernelPolicy& po
       services_(prepare_services(spec, context_, policy.config.architecture)),
       attention_(module_.function(codegen::kAttentionSymbol)),
       threads_(static_cast<unsigned>(policy.config.threads())),
+      counts_in_units_(policy.config.producer_warps > 0),
       overlaps_(may_overlap(policy.config.architecture)) {
   const int bytes = module_.constant(codegen::kSharedBytesSymbol);
   const int most = context_->attribute(DeviceAttribute::max_shared_memory_per_block_optin);

@@ -22,6 +22,8 @@ class CompiledKernel {
   unsigned threads() const noexcept { return threads_; }            // of a CTA
   unsigned shared_bytes() const noexcept { return shared_bytes_; }  // dynamic, of attention()
   /// Whether a launch may begin while the one before it ends: code for sm_90 and later.
+  /// Whether it counts distances between rows in 32 bits of their common unit.
+  bool counts_in_units() const noexcept { return counts_in_units_; }
   bool overlaps() const noexcept { return overlaps_; }
 
  private:
@@ -31,6 +33,7 @@ class CompiledKernel {
   Kernel attention_;
   unsigned threads_;
   unsigned shared_bytes_;
+  bool counts_in_units_;
   bool overlaps_;
 };
 

@@ -1,5 +1,6 @@
 #include "backends/cuda/cuda_executor.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/check.h"
@@ -10,6 +11,28 @@ namespace {
 
 Stream stream_of(void* stream) {
   return static_cast<Stream>(stream);
+}
+
+/// Rows of a pool that kernels of the Hopper template would not find: they take distances in 32
+/// bits of the largest power of two that divides both strides (RingStrides,
+/// kernels/cuda/collective).
+void check_reach(const char* name, std::int64_t stride_page, std::int64_t stride_token,
+                 const contract::BsrParams& kv) {
+  constexpr std::int64_t kLargestUnit = std::int64_t{1} << 20;
+  const std::int64_t strides = stride_page | stride_token | kLargestUnit;
+  const std::int64_t unit = strides & -strides;
+  const auto units = [&](std::int64_t stride, std::int64_t count) {
+    return static_cast<double>(std::abs(stride / unit)) * static_cast<double>(count);
+  };
+  const double reach = units(stride_page, kv.blocks) + units(stride_token, kv.block_cols);
+  if (reach < 2147483648.0) [[likely]]
+    return;
+  base::fail(
+      ErrorKind::not_supported,
+      "{} has pages {} elements apart and tokens {} apart, {} pages of {} tokens are in use: "
+      "the Hopper template reaches 2^31 units of {} elements, these take {:.0f}; "
+      "TRENCADIS_CUDA_TEMPLATE=portable has no such limit",
+      name, stride_page, stride_token, kv.blocks, kv.block_cols, unit, reach);
 }
 
 }  // namespace
@@ -96,6 +119,10 @@ void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::Atten
   base::check(graph_safe_ || !capturing,
               "run() was called while its stream is being captured, but limits.max_qo_tokens is 0: "
               "a graph needs limits, which fix its grids and addresses");
+  if (kernel_.counts_in_units()) {
+    check_reach("k", params.k_stride_page, params.k_stride_token, params.kv);
+    check_reach("v", params.v_stride_page, params.v_stride_token, params.kv);
+  }
   contract::AttentionParams arguments = params;
   // The arrays came with the plan; those of the host mean nothing there.
   arguments.qo_indptr = arguments.kv_lens = nullptr;
@@ -103,6 +130,7 @@ void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::Atten
   arguments.kv.positions = arguments.kv.kv_lens = nullptr;
   // Nor do their extents, which would make the arguments of a step its own.
   arguments.batch = arguments.kv.rows = 0;
+  arguments.kv.blocks = 0;
   void* pointers[] = {&arguments, &plan_};
   LaunchAttribute overlap{.id = LaunchAttributeId::programmatic_stream_serialization};
   overlap.value.flag = 1;
