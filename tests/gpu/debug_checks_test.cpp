@@ -139,9 +139,10 @@ TEST(GpuDebugChecksDeathTest, AFaultOutsideOfTheDebugModeTellsOfItsLaunch) {
     attention.plan(problem.plan_input());
     contract::PlanImage image;
     workspace.download(&image, sizeof image);
-    // Page ids that lead far out of any allocation.
+    // Page ids that lead far out of any allocation, and not so far that a kernel which counts in 32
+    // bits comes around to where it started.
     const std::vector<std::int32_t> far(static_cast<std::size_t>(problem.matrix.indices.size()),
-                                        0x7fffffff);
+                                        1 << 25);
     workspace.upload(far.data(), static_cast<std::int64_t>(far.size() * 4), image.pages_offset);
     try {
       attention.run(tensors.args(problem, nullptr));
