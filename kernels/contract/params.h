@@ -10,6 +10,10 @@ namespace trencadis::contract {
 
 enum class Storage : std::int32_t { f32, f16, bf16 };
 
+/// Kernels that count distances between rows in 32 bits count in the largest power of two that
+/// divides both strides, in elements, up to this.
+inline constexpr std::int64_t kLargestRowUnit = std::int64_t{1} << 20;
+
 /// One BSR view as kernels read it. The rules of include/trencadis/block_sparse.h.
 struct BsrParams {
   const std::int32_t* indptr;     // [rows + 1] blocks

@@ -116,18 +116,6 @@ struct Destination {
   TRENCADIS_FN long long row(int r) const { return static_cast<long long>(slot) * slot_rows + r; }
 };
 
-/// The type in whose pairs an output leaves; of float, which leaves otherwise, any.
-template <class Output>
-struct PackedType {
-  using Type = Output;
-};
-template <>
-struct PackedType<float> {
-  using Type = ptx::BFloat;
-};
-template <class Output>
-using PackedOf = typename PackedType<Output>::Type;
-
 /// Writes the rows of an item from the state of all warps. `Loop` is the main loop that holds it:
 /// its states of one row by several warps are first merged, in the order of the keys.
 template <class Config, class Loop>
@@ -379,14 +367,16 @@ class WarpEpilogue {
       return final_.transformed(block_, row, loop_.thread_column(j, c), value(r, j, c) * factor);
     };
     constexpr int kTiles = Config::kHeadDimVo / 8;
-    constexpr int kRuns = Element<Output>::kBytes == 2 ? kTiles / 4 * 4 : 0;
+    constexpr bool kPairs = Element<Output>::kBytes == 2;  // in a word
+    constexpr int kRuns = kPairs ? kTiles / 4 * 4 : 0;
     if (final_.aligned()) {
 #pragma unroll
       for (int first = 0; first < kRuns; first += 4) {
         unsigned words[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          words[j] = ptx::pack<PackedOutput>(output(first + j, 0), output(first + j, 1));
+          if constexpr (kPairs)
+            words[j] = ptx::pack<Output>(output(first + j, 0), output(first + j, 1));
         gather_tile(words);
         const int column = (first + ptx::lane_index() % 4) * 8;
         if (valid)
@@ -399,16 +389,13 @@ class WarpEpilogue {
     }
   }
 
-  /// Only called for what it is; float has no pairs in a word.
-  using PackedOutput = PackedOf<Output>;
-
   template <int kFirst, int kEnd, class Values>
   TRENCADIS_DEVICE void write_pairs(const RowEntry& row, Values output) const {
 #pragma unroll
     for (int j = kFirst; j < kEnd; ++j) {
       char* const to = final_.place(block_, row, loop_.thread_column(j, 0));
       if constexpr (Element<Output>::kBytes == 2)
-        *reinterpret_cast<unsigned*>(to) = ptx::pack<PackedOutput>(output(j, 0), output(j, 1));
+        *reinterpret_cast<unsigned*>(to) = ptx::pack<Output>(output(j, 0), output(j, 1));
       else
         ptx::store_global_8(reinterpret_cast<float*>(to), output(j, 0), output(j, 1));
     }

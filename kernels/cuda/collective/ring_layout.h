@@ -39,8 +39,7 @@ struct alignas(16) RingStrides {
 
   /// The exponent of the unit of two strides.
   TRENCADIS_DEVICE static int common_shift(long long a, long long b) {
-    constexpr long long kLargest = 1ll << 20;
-    return ptx::trailing_zeros(static_cast<unsigned>(a | b | kLargest));
+    return ptx::trailing_zeros(static_cast<unsigned>(a | b | contract::kLargestRowUnit));
   }
   template <class Tag>
   TRENCADIS_DEVICE static RingStrides of(const contract::AttentionParams& params) {
@@ -67,7 +66,6 @@ struct alignas(16) RingCursor {
   int queue;
   int next_segment;  // of the queue
   int index;         // of the item, in the segment
-  int unused;
 };
 
 template <class Tiles>

@@ -52,10 +52,7 @@ class SmallLoop : public RingItem<Config> {
 
   TRENCADIS_DEVICE void run(RingReader<Config>& ring) {
     RingSource<Config> source = this->source();
-#pragma unroll
-    for (int j = 0; j < kOutTiles; ++j)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) o[0][j][c] = 0.0f;
+    clear_sums(o);
     const int lane = ptx::lane_index();
     const ptx::SharedAddress query_walk = tile::walk_rows<QueryTile>(this->queries(), 0, lane);
     const int tiles = source.tiles();

@@ -91,12 +91,7 @@ class TensorLoop {
     clear_ =
         collective::clear_tiles<Shape::kTokens>(launch_, block_, row(0), row(block_.rows - 1),
                                                 source.in_order(), source.begin(), source.end());
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
-#pragma unroll
-      for (int j = 0; j < kOutTiles; ++j)
-#pragma unroll
-        for (int c = 0; c < 4; ++c) o[i][j][c] = 0.0f;
+    clear_sums(o);
   }
 
   // --- who holds what ----------------------------------------------------------------------------

@@ -18,6 +18,16 @@ struct ColumnOperand {
   unsigned r[4];
 };
 
+template <int kRowTiles, int kTiles>
+TRENCADIS_DEVICE void clear_sums(float (&sums)[kRowTiles][kTiles][4]) {
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[i][j][c] = 0.0f;
+}
+
 /// s = q k^T over kSteps * 16 columns. The walks are tile::walk_rows and tile::walk_keys, where the
 /// warp's rows and keys begin.
 template <class Tag, class Queries, class Keys, int kSteps, int kRowTiles, int kKeyTiles>
@@ -34,12 +44,7 @@ TRENCADIS_DEVICE void multiply_keys(ptx::SharedAddress query_walk, ptx::SharedAd
   const auto load_keys = [&](int p, int step) {
     tile::load_keys<Keys>(next_pair.r, key_walk, 16 * p, step);
   };
-#pragma unroll
-  for (int i = 0; i < kRowTiles; ++i)
-#pragma unroll
-    for (int j = 0; j < kKeyTiles; ++j)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) s[i][j][c] = 0.0f;
+  clear_sums(s);
   load_rows(0);
   load_keys(0, 0);
 #pragma unroll

@@ -1,7 +1,7 @@
 // Attention of a work item of many rows in a CTA with roles: each warpgroup of the consumers has 64
 // rows of the tile. The scores of the next tile and the sum over this one are under way together
-// while the softmax of the next waits only for the first; and the warpgroups
-// take turns at the tensor cores, so that one's softmax runs beside the other's products.
+// while the softmax of the next waits only for the first; and the warpgroups take turns at the
+// tensor cores, so that one's softmax runs beside the other's products.
 #pragma once
 
 #include "cuda/collective/launch.h"
@@ -44,10 +44,7 @@ class WarpgroupLoop : public RingItem<Config> {
       for (int i = 0; i < 2 * tiles; ++i) ring.release(ring.take());
       return;
     }
-#pragma unroll
-    for (int j = 0; j < kOutTiles; ++j)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) o[0][j][c] = 0.0f;
+    clear_sums(o);
     float s[1][kKeyTiles][4];
     float rescale[kThreadRows];
     source.slot = take(ring);

@@ -37,7 +37,7 @@ DeviceLimits limits_of(const cuda::PrimaryContext& context, const cuda::KernelPo
   const double peak_gbps = 2 * memory_khz * bus_bytes * 1e-6;
   limits.read_gbps = peak_gbps > 0 ? 0.96 * peak_gbps : 1000;
   // A dense product of 16-bit elements takes 1,024 multiply-adds a clock and multiprocessor, 2,048
-  // by warpgroups; attention reaches 60 to 65 % of either, as measured on an H200.
+  // by warpgroups; attention reaches 55 to 65 % of either, as measured on an H200.
   const bool warpgroups = policy.config.producer_warps > 0;
   const double tflops = (warpgroups ? 0.6 * 2 : 0.65) * sms * 2 * 1024 * khz * 1e-9;
   limits.matmul_tflops = tflops > 0 ? tflops : 100;

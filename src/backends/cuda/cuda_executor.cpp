@@ -1,5 +1,6 @@
 #include "backends/cuda/cuda_executor.h"
 
+#include <bit>
 #include <cstdlib>
 #include <utility>
 
@@ -18,11 +19,10 @@ Stream stream_of(void* stream) {
 /// kernels/cuda/collective).
 void check_reach(const char* name, std::int64_t stride_page, std::int64_t stride_token,
                  const contract::BsrParams& kv) {
-  constexpr std::int64_t kLargestUnit = std::int64_t{1} << 20;
-  const std::int64_t strides = stride_page | stride_token | kLargestUnit;
-  const std::int64_t unit = strides & -strides;
+  const std::int64_t strides = stride_page | stride_token | contract::kLargestRowUnit;
+  const int shift = std::countr_zero(static_cast<std::uint64_t>(strides));
   const auto units = [&](std::int64_t stride, std::int64_t count) {
-    return static_cast<double>(std::abs(stride / unit)) * static_cast<double>(count);
+    return static_cast<double>(std::abs(stride >> shift)) * static_cast<double>(count);
   };
   const double reach = units(stride_page, kv.blocks) + units(stride_token, kv.block_cols);
   if (reach < 2147483648.0) [[likely]]
@@ -32,7 +32,7 @@ void check_reach(const char* name, std::int64_t stride_page, std::int64_t stride
       "{} has pages {} elements apart and tokens {} apart, {} pages of {} tokens are in use: "
       "the Hopper template reaches 2^31 units of {} elements, these take {:.0f}; "
       "TRENCADIS_CUDA_TEMPLATE=portable has no such limit",
-      name, stride_page, stride_token, kv.blocks, kv.block_cols, unit, reach);
+      name, stride_page, stride_token, kv.blocks, kv.block_cols, std::int64_t{1} << shift, reach);
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ CudaExecutor::CudaExecutor(CompiledKernel kernel, DeviceLimits limits, bool grap
 
 void CudaExecutor::check_stream(void* stream) const {
   const ContextGuard guard(*kernel_.context());
-  base::check(!is_capturing(stream_of(stream)),
+  base::check(!kernel_.context()->is_capturing(stream_of(stream)),
               "plan() was called while its stream is being captured: a graph replays run(), and "
               "plan() comes before each replay");
 }
@@ -60,12 +60,6 @@ std::byte* CudaExecutor::reserve(std::int64_t bytes) {
     grown_ = DeviceBuffer(kernel_.context(), graph_safe_ ? needed : needed + needed / 2);
   }
   return reinterpret_cast<std::byte*>(grown_.get());
-}
-
-bool CudaExecutor::is_capturing(Stream stream) const {
-  CaptureStatus status = CaptureStatus::none;
-  driver().stream_is_capturing(stream, &status);
-  return status != CaptureStatus::none;
 }
 
 void CudaExecutor::submit(const contract::PlanView& plan, const contract::AttentionParams& params,
@@ -101,7 +95,7 @@ void CudaExecutor::check_submitted(const contract::PlanView& plan, std::int64_t 
                                    void* stream) {
   if (check_ == nullptr || !plan_intact_) return;  // run() says what is wrong
   const ContextGuard guard(*kernel_.context());
-  base::check(!is_capturing(stream_of(stream)),
+  base::check(!kernel_.context()->is_capturing(stream_of(stream)),
               "run() was called while its stream is being captured, in the debug mode: a run then "
               "waits for the device, which a graph cannot; capture without config.debug_checks and "
               "TRENCADIS_DEBUG_CHECKS, or run without a graph");
@@ -115,7 +109,7 @@ void CudaExecutor::run(const contract::PlanView& /*plan*/, const contract::Atten
                "run() was called after a plan() that failed while it was copied to the device: "
                "plan() has to succeed first");
   const ContextGuard guard(*kernel_.context());
-  const bool capturing = is_capturing(stream_of(stream));
+  const bool capturing = kernel_.context()->is_capturing(stream_of(stream));
   base::check(graph_safe_ || !capturing,
               "run() was called while its stream is being captured, but limits.max_qo_tokens is 0: "
               "a graph needs limits, which fix its grids and addresses");

@@ -45,7 +45,6 @@ class CudaExecutor final : public engine::Executor {
 
  private:
   const Driver& driver() const { return kernel_.context()->driver(); }
-  bool is_capturing(Stream stream) const;
 
   CompiledKernel kernel_;
   DeviceLimits limits_;

@@ -30,6 +30,13 @@ class PrimaryContext {
   /// Throws Error(device).
   int attribute(DeviceAttribute attribute) const;
 
+  /// Whether the stream is being captured into a graph. This context is current.
+  bool is_capturing(Stream stream) const {
+    CaptureStatus status = CaptureStatus::none;
+    driver_.stream_is_capturing(stream, &status);
+    return status != CaptureStatus::none;
+  }
+
   /// Launches and notes it, for the errors of later calls (launch_log.h). This context is current.
   /// Throws Error(device) that names the kernel.
   void launch(const LaunchConfig& config, const Kernel& kernel, void** parameters) const {

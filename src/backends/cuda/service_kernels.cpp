@@ -24,13 +24,6 @@ DeviceModule load(const ContextPointer& context, const ServiceModuleId& id,
   return DeviceModule(context, *code.artifact, source.name);
 }
 
-/// The context is current.
-bool is_capturing(const PrimaryContext& context, Stream stream) {
-  CaptureStatus status = CaptureStatus::none;
-  context.driver().stream_is_capturing(stream, &status);
-  return status != CaptureStatus::none;
-}
-
 /// Modules of this process by device and key. Safe for any number of threads; two that ask for one
 /// module share one loading, and others do not wait for it.
 class ServiceModules {
@@ -82,7 +75,7 @@ class ServiceModules {
   static void expect_no_capture(const PrimaryContext& context, const ServiceModuleId& id,
                                 Stream stream) {
     const ContextGuard guard(context);
-    base::check(!is_capturing(context, stream),
+    base::check(!context.is_capturing(stream),
                 "the kernels of {} from {} to {} are not loaded, and the stream is being captured: "
                 "call once before, or make an Attention of these dtypes",
                 id.family == ServiceFamily::pages ? "tokens and pages" : "merges",
@@ -128,7 +121,7 @@ void ServiceModule::launch(Service service, const void* params, double bytes, St
       static_cast<std::size_t>(std::ranges::find(functions, service) - functions.begin());
   void* parameters[] = {const_cast<void*>(params)};  // the driver copies what they point to
   const ContextGuard guard(*context_);
-  if (debug_ && !is_capturing(*context_, stream)) [[unlikely]]
+  if (debug_ && !context_->is_capturing(stream)) [[unlikely]]
     return context_->launch_and_wait(config, functions_[index], parameters);
   context_->launch(config, functions_[index], parameters);
 }
